@@ -168,10 +168,7 @@ class Overview:
     @property
     def given_out_twice(self) -> Fraction:
         """The GPUs that are held beyond those that exist, each as often as it is held too much."""
-        surplus = (
-            each.held - each.total for each in self.usage.gpus if each.held is not None and each.total is not None
-        )
-        return sum((amount for amount in surplus if amount > 0), Fraction(0))
+        return sum((each.over for each in self.usage.gpus), Fraction(0))
 
 
 def overview(

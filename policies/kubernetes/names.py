@@ -71,12 +71,32 @@ def format_count(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's' if not thing.endswith('s') else 'es'}"
 
 
-def format_amount(amount: Fraction | int | None) -> str:
-    """An amount of devices, parts of a device as a fraction: `2 1/4`; `?` if it is unknown."""
+def format_amount(amount: Fraction | int | None, beside: Fraction | int | None = None) -> str:
+    """An amount with at most one decimal, `14.7` or `1,204`; `?` if it is unknown.
+
+    Rounding never hides a difference. An amount that is not whole does not read as a whole number, and one that would read like the
+    amount `beside` it without being equal is marked: `just over 6`, `just under 6`, `less than 0.1`. So 6.04 of 6 is
+    "just over 6 of 6".
+
+    Args:
+        amount: 0 or more.
+        beside: The amount with which readers compare it, such as the limit; None if there is none.
+    """
     if amount is None:
         return "?"
-    whole, part = divmod(amount, 1)
-    return f"{whole:,}" if not part else f"{whole:,} {part}" if whole else str(part)
+    if 0 < 10 * amount < 1:
+        return "less than 0.1"
+    tenths = round(10 * amount)
+    text = f"{tenths // 10:,}{f'.{tenths % 10}' if tenths % 10 else ''}"
+    hides = tenths % 10 == 0 and tenths != 10 * amount
+    if beside is not None and beside != amount and round(10 * beside) == tenths:
+        return f"just {'over' if amount > beside else 'under'} {text}"
+    return f"just {'over' if 10 * amount > tenths else 'under'} {text}" if hides else text
+
+
+def inflected(noun: str, number: str) -> str:
+    """The noun behind a number that `format_amount` wrote: `0.5 GPU`, `1 GPU`, `1.5 GPUs`, `0 GPUs`."""
+    return noun if number.startswith(("0.", "less")) or number == "1" else f"{noun}s"
 
 
 _AGES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))

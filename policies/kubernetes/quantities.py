@@ -9,6 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.bounds import LONGEST_KEY
+from policies.kubernetes.names import format_amount
 from policies.kubernetes.objects import has_ended, items_at, lookup
 
 if TYPE_CHECKING:
@@ -176,17 +177,15 @@ def _shared_amounts(amounts: Amounts) -> Amounts:
     return amounts
 
 
-def amount_text(resource: str, amount: int) -> str:
-    """The text of an amount: bytes in Gi, everything else as a plain number."""
-    value = Fraction(amount, ONE)
-    if resource.startswith(_BYTES):
-        return f"{_decimal(value / _GIBI, 1)}Gi"
-    return _decimal(value, 3)
+def amount_text(resource: str, amount: int, beside: int | None = None) -> str:
+    """An amount of a resource as `format_amount` writes it, bytes in GiB: `47.8`, `15 GiB`."""
+    return f"{amount_number(resource, amount, beside)}{' GiB' if resource.startswith(_BYTES) else ''}"
 
 
-def _decimal(value: Fraction, places: int) -> str:
-    text = f"{float(value):.{places}f}".rstrip("0").rstrip(".")
-    return text if text not in ("", "-0") else "0"
+def amount_number(resource: str, amount: int, beside: int | None = None) -> str:
+    """An amount as `amount_text` writes it, without a unit: the `15` of `15 of 207 GiB`."""
+    size = ONE * (_GIBI if resource.startswith(_BYTES) else 1)
+    return format_amount(Fraction(amount, size), None if beside is None else Fraction(beside, size))
 
 
 def _requests(resources: Any) -> Mapping[str, int]:

@@ -19,7 +19,7 @@ from policies.quota.charging import origin_of
 from policies.quota.counter import uid_of
 from policies.quota.counting import counted_ledger
 from policies.quota.ledger.open_charges import ZERO
-from policies.quota.limits.amounts import amount_text, bare_amount
+from policies.quota.limits.amounts import amount_of_limit
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quota_shown
 from policies.quota.outcomes import countable_charge, within_quota
 from policies.rules.decision import Severity
@@ -286,7 +286,10 @@ def freed_limits(pods: Iterable[Object], situation: Situation) -> Iterator[Limit
     for each in compare_limits(situation, situation._replace(view=ChangedView(situation.view, gone))):
         if each.before is None or each.after is None or each.before.used == each.after.used:
             continue
-        was, will_be = _use_text(each.unit, each.before), _use_text(each.unit, each.after)
+        was, will_be = (
+            amount_of_limit(each.unit, each.before.used, each.before.hard),
+            amount_of_limit(each.unit, each.after.used, each.after.hard),
+        )
         yield replace(each, outcome=Outcome.GAINED, sentence=f"{will_be} used once they have ended, before {was}")
 
 
@@ -356,14 +359,14 @@ def _outcome_of(unit: Unit, before: LimitUse | None, after: LimitUse | None) -> 
     known = [each for each in (before, after) if each is not None]
     if any(each.used is None for each in known):
         return Outcome.UNKNOWN, "what it counts is unknown, because the pods of the namespace are"
-    used = f"{_use_text(unit, after)} used"
+    used = f"{amount_of_limit(unit, after.used, after.hard)} used"
     if before is None:
         if after.is_over:
             return Outcome.LOST, f"a new limit, exceeded at once: {used}"
         return Outcome.KEPT, f"a new limit: {used}"
     if before == after:
         return Outcome.KEPT, used
-    was = _use_text(unit, before)
+    was = amount_of_limit(unit, before.used, before.hard)
     if after.is_over and not before.is_over:
         return Outcome.LOST, f"exceeded at once: {used}, before {was}"
     if before.is_over and not after.is_over:
@@ -371,12 +374,6 @@ def _outcome_of(unit: Unit, before: LimitUse | None, after: LimitUse | None) -> 
     if before.used != after.used:
         return Outcome.LOST, f"counts the same pods differently: {used}, before {was}"
     return (Outcome.GAINED if after.hard > before.hard else Outcome.KEPT), f"{used}, before {was}"
-
-
-def _use_text(unit: Unit, use: LimitUse) -> str:
-    """The use of a limit: `2 of 8 GPUs`, `80Gi of 800Gi of memory`."""
-    used = "?" if use.used is None else bare_amount(unit, use.used)
-    return f"{used} of {amount_text(unit, use.hard)}"
 
 
 def _refusal(subject: Subject, situation: Situation) -> Finding | None:

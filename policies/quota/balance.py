@@ -9,7 +9,7 @@ from policies.kubernetes.objects import controller_of, lookup, name_of
 from policies.quota.counting import decisive_ledger, held_amounts
 from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.ledger.open_charges import ZERO, add_amounts, open_charge, subtract_amounts, sum_amounts
-from policies.quota.limits.amounts import amount_text, bare_amount
+from policies.quota.limits.amounts import AmountScale, sufficient_limit
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota
 
 if TYPE_CHECKING:
@@ -80,10 +80,11 @@ class QuotaBalance:
         for limit in self.quota.limits:
             use = _use(self.everything, limit)
             if use > limit.hard and use > _use(self.opening, limit):
-                more, needed = amount_text(limit.unit, use - limit.hard), amount_text(limit.unit, use)
+                scale = AmountScale.of(limit.unit, use, limit.hard)
                 yield (
-                    f'raise limit "{limit.name}" of GPUQuota {QUOTA_NAME} in namespace {namespace} by {more} to fit '
-                    f"everything: {needed} would be used, and the limit is {bare_amount(limit.unit, limit.hard)}"
+                    f'raise limit "{limit.name}" of GPUQuota {QUOTA_NAME} in namespace {namespace} to '
+                    f"{sufficient_limit(limit.unit, use, limit.hard)} to fit everything: "
+                    f"{scale.of_limit(use, limit.hard)}{scale.of_what} would be used"
                 )
 
 

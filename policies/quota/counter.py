@@ -20,7 +20,7 @@ from policies.quota.demands.claims import demands_of_claim, holdings_of_claim
 from policies.quota.demands.classes import classes
 from policies.quota.demands.device_kinds import node_kinds, visible_kinds
 from policies.quota.demands.pods import holdings_of_pod, priority_class_of
-from policies.quota.ledger.open_charges import add_amounts, larger_amounts
+from policies.quota.ledger.open_charges import add_amounts, larger_amounts, sum_amounts
 from policies.quota.ledger.recount import Counted, SharedClaims
 from policies.rules.charges import OWN, Bill
 
@@ -154,6 +154,8 @@ class _Origin:
 @dataclass(frozen=True, slots=True)
 class _SeenClaim(_Seen):
     origin: _Origin | None
+    got: Amounts
+    """The amounts of its allocated devices."""
 
 
 class Counter:
@@ -199,6 +201,12 @@ class Counter:
         }
         self._claims = {uid_of(claim): self._claim(claim, work) for claim in listed}
         return self._pod_counts(), {uid: seen.counted for uid, seen in self._claims.items()}
+
+    def held_amounts(self) -> Amounts:
+        """The amounts that the bound pods and allocated claims of the last count hold now."""
+        bound = (pod for pod in self._pods.values() if pod.is_bound)
+        own = (pod.counted.amounts if pod.unclaimed is None else pod.unclaimed for pod in bound)
+        return sum_amounts([*own, *(claim.got for claim in self._claims.values())])
 
     def shares(self, charged: Iterable[str], view: ClusterView) -> Mapping[str, SharedClaims]:
         """The claims that pods of the last count share with their PodGroups, by the uids of these pods.
@@ -287,15 +295,17 @@ class _Work:
         if origin is None and (made := origin_of(document)) is not None and made.piece != OWN:
             # A forged origin only closes the charge of the forger's pod early, which gains nothing.
             owner, piece = made.uid, made.piece
-        amounts = self._amounts(document, origin, own)
+        got, amounts = self._amounts(document, origin, own)
         counted = Counted(uid_of(document), "ResourceClaim", name_of(document), owner, piece, amounts)
-        return _SeenClaim(document, counted, origin)
+        return _SeenClaim(document, counted, origin, got)
 
-    def _amounts(self, claim: Object, origin: _Origin | None, own: tuple[DeviceDemand, ...] | None) -> Amounts:
-        """The amounts of a claim: those of its allocated devices only if it was made for a bound pod.
+    def _amounts(
+        self, claim: Object, origin: _Origin | None, own: tuple[DeviceDemand, ...] | None
+    ) -> tuple[Amounts, Amounts]:
+        """The amounts of the allocated devices of a claim, and the amounts that it counts for.
 
-        Any other claim is deallocated when its pods end, and the next pods can get other devices that it requests, without
-        another charge. So the larger of both counts.
+        They are the same only if it was made for a bound pod. Any other claim is deallocated when its pods end, and the next
+        pods can get other devices that it requests, without another charge. So the larger of both counts.
         """
         terms, priority_class = self.terms, None if origin is None else origin.priority_class
         is_allocated = Claim(claim).allocation is not None
@@ -303,10 +313,10 @@ class _Work:
         if is_allocated:
             got = self.measure.amounts(holdings_of_claim(claim, terms.view, terms.settings, priority_class))
             if origin is not None and origin.is_bound:
-                return got
+                return got, got
         demands = demands_of_claim(claim, terms.view, terms.settings, priority_class).demands
         requested = self.measure.amounts(demands if own is None else narrow_demands(demands, own))
-        return larger_amounts(got, requested) if is_allocated else requested
+        return got, larger_amounts(got, requested) if is_allocated else requested
 
 
 def _shares(pod: Object, view: ClusterView) -> SharedClaims | None:

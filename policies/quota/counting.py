@@ -47,6 +47,8 @@ class Holding(NamedTuple):
     """Of a pod, with the claims that were made for it."""
     is_of_pod: bool = False
     """True for a claim that was made for a listed pod."""
+    waits: bool = False
+    """True for a pod without a node, and for a claim without devices."""
 
 
 def counted_ledger(document: Object, view: ClusterView, settings: Quotas, *, counter: Counter | None = None) -> Ledger:
@@ -132,7 +134,7 @@ def holders(
         counter: The same for further questions about the namespace: it counts only changed objects.
     """
     return tuple(
-        Holder(f"{namespace}/{name_of(each.document)}", each.amounts, _age(each.document, now))
+        Holder(f"{namespace}/{name_of(each.document)}", each.amounts, _age(each.document, now), each.waits)
         for each in held_amounts(namespace, quota, view, settings, counter=counter)
         if any(each.amounts.values()) and not each.is_of_pod
     )
@@ -149,10 +151,12 @@ def held_amounts(
         pieces = made.setdefault(each.owner, {})
         pieces[each.piece] = add_amounts(pieces.get(each.piece, {}), each.amounts)
     for pod in pods:
-        yield Holding(pod, _pod_amounts(counted_pods[uid_of(pod)], made.get(uid_of(pod), {})))
+        amounts = _pod_amounts(counted_pods[uid_of(pod)], made.get(uid_of(pod), {}))
+        yield Holding(pod, amounts, waits=not lookup(pod, ("spec", "nodeName")))
     for claim in claims:
         counted = counted_claims[uid_of(claim)]
-        yield Holding(claim, counted.amounts, is_of_pod=counted.owner in counted_pods)
+        waits = not lookup(claim, ("status", "allocation"))
+        yield Holding(claim, counted.amounts, is_of_pod=counted.owner in counted_pods, waits=waits)
 
 
 def _objects(namespace: str, view: ClusterView) -> tuple[Sequence[Object], Sequence[Object]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import singledispatch
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import printable
@@ -14,7 +13,7 @@ from policies.quota.demands.bills import NAME_THE_PRODUCT, Uncountable, UnknownP
 from policies.quota.demands.device_kinds import UNLIMITED_CLAUSE, UNLIMITED_REMEDY
 from policies.quota.ledger.allowances import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPrimed, Over, Unstorable
-from policies.quota.limits.amounts import common_suffix, rounded_amount, rounded_text
+from policies.quota.limits.amounts import AmountScale
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError
 from policies.rules.charges import TooManyClaims
 from policies.rules.checks import Problem, RulesOn
@@ -73,6 +72,8 @@ class Holder:
     amounts: Amounts
     age: timedelta
     """Since it was created."""
+    waits: bool = False
+    """True if it has no node or no devices yet, so that it counts as the most that it can get."""
 
 
 def exceeded_message(
@@ -103,11 +104,10 @@ def exceeded_message(
         for text in (_shortage_text(over), held(over, holding) if over.requested <= over.hard else "")
         if text
     )
+    others += [f"gpu-admission quota -n {hidden_in} shows who holds what"] if hidden_in else []
     others += [UNLIMITED_CLAUSE] if counts_unlimited else []
     message = "; ".join([first, f"exceeded quota: {QUOTA_NAME}", *others, *([_WARN_ONLY] if admitted else [])])
     remedy = _remedy(found.limits, admitted=admitted)
-    if hidden_in:
-        remedy = f"{remedy}; gpu-admission quota -n {hidden_in} shows who holds what"
     named = " and ".join(f'"{over.name}"' for over in found.limits)
     administrator = f"raise limit{'s' if len(found.limits) > 1 else ''} {named} of GPUQuota {QUOTA_NAME}"
     if counts_unlimited:
@@ -233,26 +233,25 @@ def _plain_text(why: str) -> str:
 
 def _shortage_text(over: Over) -> str:
     """`needs 4 GPUs, 2 of 8 left in limit "all" (1 reserved)`."""
-    suffix = common_suffix(over.unit, over.requested, over.hard)
-    hard, left = (rounded_amount(over.unit, amount, suffix) for amount in (over.hard, over.left))
-    # Rounded up, so that it is more than what is left in the message, too.
-    needs = f"needs {rounded_text(over.unit, over.requested, suffix, ceil)}"
+    scale = AmountScale.of(over.unit, over.requested, over.hard)
     if over.requested > over.hard:
-        return f'{needs}, and limit "{over.name}" allows at most {hard}'
-    reserved = f" ({rounded_amount(over.unit, over.reserved, suffix)} reserved)" if over.reserved else ""
-    return f'{needs}, {left} of {hard} left in limit "{over.name}"{reserved}'
+        needs = f"needs {scale.text(over.requested, over.hard)}{scale.of_what}"
+        return f'{needs}, and limit "{over.name}" allows at most {scale.short(over.hard)}'
+    needs = f"needs {scale.text(over.requested, over.left)}{scale.of_what}"
+    reserved = f" ({scale.number(over.reserved)} reserved)" if over.reserved else ""
+    left = f"{scale.number(over.left, over.hard)} of {scale.short(over.hard)} left"
+    return f'{needs}, {left} in limit "{over.name}"{reserved}'
 
 
 def _holders_text(over: Over, holders: Iterable[Holder]) -> str:
     """The holders with the largest amounts; of equal ones, the oldest first."""
-    suffix = common_suffix(over.unit, over.requested, over.hard)
+    scale = AmountScale.of(over.unit, over.requested, over.hard)
     holding = sorted(
         (holder for holder in holders if holder.amounts.get(over.name)),
         key=lambda holder: (-holder.amounts[over.name], -holder.age, holder.name),
     )[:_MOST_HOLDERS]
     return ", ".join(
-        f"{holder.name} has held {rounded_amount(over.unit, holder.amounts[over.name], suffix)} for {_age(holder.age)}"
-        for holder in holding
+        f"{holder.name} has held {scale.short(holder.amounts[over.name])} for {_age(holder.age)}" for holder in holding
     )
 
 
@@ -262,8 +261,8 @@ def _number_of_holders(over: Over, holders: Iterable[Holder]) -> str:
     if not amounts:
         return ""
     holding = "1 pod or claim holds" if len(amounts) == 1 else f"{len(amounts):,} pods and claims hold"
-    suffix = common_suffix(over.unit, over.requested, over.hard)
-    return f"{holding} {rounded_amount(over.unit, sum(amounts, Fraction()), suffix)}"
+    scale = AmountScale.of(over.unit, over.requested, over.hard)
+    return f"{holding} {scale.short(sum(amounts, Fraction()))}"
 
 
 def _age(age: timedelta) -> str:
@@ -279,7 +278,7 @@ def _remedy(limits: Sequence[Over], *, admitted: bool) -> str:
     less = f"request {' and '.join(dict.fromkeys(_LESS[over.unit] for over in limits))}"
     if any(over.requested > over.hard for over in limits):
         return less
-    waiting = "wait until pods that hold some end"
+    waiting = "wait until some pods end"
     return f"{less}, or {waiting}" if admitted or all(over.left for over in limits) else waiting
 
 

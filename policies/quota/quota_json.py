@@ -32,15 +32,18 @@ class _LimitUseJSON:
     reserved: Fraction
     left: Fraction | None
     counted: bool
+    held: Fraction | None
+    waiting: Fraction
 
 
 @dataclass(frozen=True, slots=True)
 class _HolderJSON:
-    """A pod or claim, and what it holds of each limit."""
+    """A pod or claim, and what it uses of each limit."""
 
     name: str
     seconds: int | None
     amounts: Mapping[str, str]
+    waits: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +113,21 @@ def _report(report: QuotaReport) -> _QuotaReportJSON:
         exempt=report.exempt,
         limits=tuple(
             _LimitUseJSON(
-                each.limit.name, each.limit.unit, each.limit.hard, each.used, each.reserved, each.left, each.counted
+                each.limit.name,
+                each.limit.unit,
+                each.limit.hard,
+                each.used,
+                each.reserved,
+                each.left,
+                each.counted,
+                each.held,
+                each.waiting,
             )
             for each in report.limits
         ),
         holders=None
         if held is None
-        else tuple(_HolderJSON(each.name, _seconds(each.age), amount_texts(each.amounts)) for each in held),
+        else tuple(_HolderJSON(each.name, _seconds(each.age), amount_texts(each.amounts), each.waits) for each in held),
         reservations=tuple(map(_reservation, report.reservations)),
         conditions=report.conditions,
         problems=tuple(_ProblemJSON(str(each.path), each.message, each.remedy or "") for each in report.problems),

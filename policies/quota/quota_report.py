@@ -14,7 +14,7 @@ from policies.quota.counter import Counter
 from policies.quota.counting import counted_ledger, holders
 from policies.quota.ledger.ledger import ROOM, Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE, ZERO, sum_amounts
-from policies.quota.limits.amounts import amount_with_unit
+from policies.quota.limits.amounts import AmountScale, amount_of_limit
 from policies.quota.limits.quota import QuotaError, is_enforced, parse_quota
 from policies.rules.charges import OWN
 from policies.rules.settings.exemptions import exemption_in_cluster
@@ -57,11 +57,37 @@ class LimitUse:
     """By objects that were admitted and have not been seen yet."""
     counted: bool
     """True if the status has the used amount; otherwise it is counted here."""
+    held: Fraction | None = None
+    """The part of it that bound pods and allocated claims hold now; None if unknown."""
+    waiting: Fraction = ZERO
+    """The part of it for pods without a node and claims without devices: the most that they can get."""
 
     @property
     def taken(self) -> Fraction:
         """The used and reserved amount."""
         return (self.used or ZERO) + self.reserved
+
+    @property
+    def scale(self) -> AmountScale:
+        """The unit in which all amounts of the limit are written."""
+        return AmountScale.of(self.limit.unit, self.taken, self.limit.hard)
+
+    @property
+    def difference(self) -> str:
+        """The reasons why more is used than held, without a full stop; empty if all of it is held."""
+        if self.used is None or self.held is None or self.used <= self.held:
+            return ""
+        scale, others = self.scale, self.used - self.held - self.waiting
+        reasons = [
+            f"{scale.text(amount)} {words}"
+            for amount, words in (
+                (self.waiting, "for pods and claims that wait (the most that they can get)"),
+                (others, "for what allocated claims can get next"),
+            )
+            if amount > 0
+        ]
+        held = f"{scale.number(self.held, self.used)} of the {scale.text(self.used)} used are held now"
+        return f"{self.limit.name}: {held}, {' and '.join(reasons)}"
 
     @property
     def left(self) -> Fraction | None:
@@ -192,10 +218,10 @@ def _manifest(report: QuotaReport, names: list[str]) -> str:
 
 
 def _over(each: LimitUse, report: QuotaReport) -> str:
-    excess = amount_with_unit(each.limit.unit, each.taken - each.limit.hard)
+    taken = amount_of_limit(each.limit.unit, each.taken, each.limit.hard)
     fate = "is admitted" if report.exempt else "is refused" if _refuses(report) else "is admitted with a warning"
     return (
-        f"{each.limit.name} is over its limit by {excess}: it was lowered, or objects were admitted in mode Warn or "
+        f"{each.limit.name} is over its limit, {taken} used: it was lowered, or objects were admitted in mode Warn or "
         f"without a call of the webhook; nothing is taken away, and a request for more {fate}"
     )
 
@@ -207,11 +233,13 @@ def _is_near(each: LimitUse, found: Fraction | None) -> bool:
 
 def _old(each: LimitUse, here: Ledger) -> str:
     unit = each.limit.unit
-    found = amount_with_unit(unit, here.used_amount(each.limit) or ZERO)
-    reserved = f" and {amount_with_unit(unit, each.reserved)} reserved" if each.reserved else ""
+    counted = here.used_amount(each.limit) or ZERO
+    scale = AmountScale.of(unit, counted, each.used or counted)
+    found, used = scale.text(counted), scale.text(each.used or ZERO, counted)
+    reserved = f" and {scale.text(each.reserved)} reserved" if each.reserved else ""
     return (
         f"existing pods and claims use {found} of {each.limit.name}, but the status says "
-        f"{amount_with_unit(unit, each.used or ZERO)} used{reserved}; if that is still so in a minute, the quota is not counted: {_LEADER}"
+        f"{used} used{reserved}; if that is still so in a minute, the quota is not counted: {_LEADER}"
     )
 
 
@@ -288,14 +316,15 @@ def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy
         return replace(report, problems=error.problems)
     stored, counter = Ledger.read(document).under(quota), Counter()
     ledger = counted_ledger(document, view, settings, counter=counter).under(quota)
-    limits = _limits(quota, stored, ledger, is_countable="Pod" not in _missing_kinds(view, namespace))
+    users = _holders(namespace, quota, view, settings, now, counter)
+    limits = _limits(quota, stored, ledger, users, counter, is_countable="Pod" not in _missing_kinds(view, namespace))
     is_stored = bool(lookup(document, ("metadata", "uid")))
     report = replace(
         report,
         quota=quota,
         state=_state(limits, is_stored=is_stored),
         limits=limits,
-        holders=_holders(namespace, quota, view, settings, now, counter),
+        holders=users,
         reservations=_reservations(ledger, now),
     )
     anew = {**document, "status": {}}
@@ -307,13 +336,26 @@ def _missing_kinds(view: ClusterView, namespace: str) -> list[str]:
     return [kind for kind in COUNTED_FROM if view.list(kind, "" if kind in _CLUSTER_SCOPED else namespace) is UNKNOWN]
 
 
-def _limits(quota: Quota, stored: Ledger, ledger: Ledger, *, is_countable: bool) -> tuple[LimitUse, ...]:
-    reserved = ledger.reservations.total
+def _limits(
+    quota: Quota,
+    stored: Ledger,
+    ledger: Ledger,
+    users: tuple[Holder, ...] | None,
+    counter: Counter,
+    *,
+    is_countable: bool,
+) -> tuple[LimitUse, ...]:
+    """The use of each limit; `counter` has counted the users."""
+    reserved, held = ledger.reservations.total, counter.held_amounts()
+    waiting = sum_amounts(each.amounts for each in users or () if each.waits)
     found = []
     for limit in quota.limits:
         counted = stored.used_amount(limit) is not None
         used = ledger.used_amount(limit) if counted or is_countable else None
-        found.append(LimitUse(limit, used, reserved.get(limit.name, ZERO), counted))
+        holds = None if users is None else held.get(limit.name, ZERO)
+        found.append(
+            LimitUse(limit, used, reserved.get(limit.name, ZERO), counted, holds, waiting.get(limit.name, ZERO))
+        )
     return tuple(found)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
 from typing import TYPE_CHECKING
 
 from policies.devices.pod_groups import with_shared_claims
@@ -14,7 +13,7 @@ from policies.quota.counting import decisive_ledger
 from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.demands.device_kinds import UNLIMITED_CLAUSE, UNLIMITED_REMEDY
 from policies.quota.ledger.open_charges import ZERO, Reservations, sum_amounts
-from policies.quota.limits.amounts import common_suffix, rounded_amount, rounded_text
+from policies.quota.limits.amounts import AmountScale
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import WORKLOAD, Severity
@@ -210,16 +209,14 @@ def _short(limit: Limit, pods: Sequence[PodsAtOnce], left: Fraction, charged: Re
 def _message(short: _Short, quota: Quota) -> str:
     limit, number = short.limit, sum(each.count.pods for each in short.pods)
     subject = "1 pod requests" if number == 1 else f"{number:,} pods at once request"
-    suffix = common_suffix(limit.unit, short.requested, limit.hard)
-    # Rounded up, so that it is more than what is left in the message, too.
-    requested = f"{subject} {rounded_text(limit.unit, short.requested, suffix, ceil)}"
+    scale, most = AmountScale.of(limit.unit, short.requested, limit.hard), min(short.left, limit.hard)
+    requested = f"{subject} {scale.text(short.requested, most)}{scale.of_what}"
     if short.shared:
-        requested += f" ({rounded_text(limit.unit, short.shared, suffix)} in claims that they share)"
-    hard = rounded_text(limit.unit, limit.hard, suffix)
+        requested += f" ({scale.text(short.shared)}{scale.of_what} in claims that they share)"
     if short.requested > limit.hard:
-        room = f"allows at most {hard}"
+        room = f"allows at most {scale.text(limit.hard)}{scale.of_what}"
     else:
-        room = f"has {rounded_amount(limit.unit, short.left, suffix)} of {hard} left"
+        room = f"has {scale.of_limit(short.left, limit.hard)}{scale.of_what} left"
     text = f'{requested}, but limit "{limit.name}" of GPUQuota {QUOTA_NAME} {room}'
     if quota.mode == "Warn":
         return f"{text}; all are admitted all the same, because the quota has mode: Warn"

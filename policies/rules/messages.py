@@ -34,22 +34,17 @@ def sentence(path: FieldPath, message: str, remedy: str) -> str:
 
 
 def advice(path: FieldPath, message: str, remedy: str) -> str:
-    """The remedy and the reason, to be printed behind a path: `Remove default: it is deprecated`.
-
-    A finding on the whole object, such as an exceeded quota, begins with the reason.
-    """
+    """The remedy and the reason, to be printed behind a path: `Remove default: it is deprecated`."""
     return "".join(_parts(path, message, remedy))
 
 
-def _parts(path: FieldPath, message: str, remedy: str) -> tuple[str, str, str]:
-    """The text before the reason, the reason, and the text behind it; without a reason only the remedy."""
+def _parts(path: FieldPath, message: str, remedy: str) -> tuple[str, str]:
+    """The text before the reason, and the reason; without a reason only the remedy."""
     named = named_remedy(path, remedy)
     if not message:
-        return with_capital(named), "", ""
-    if not path:
-        return "", message, f"; {remedy}" if remedy else ""
+        return with_capital(named), ""
     why = f"it {message}" if named != remedy and _lacks_subject(message) else reason(path, message)
-    return f"{with_capital(named)}: " if remedy else "", why, ""
+    return f"{with_capital(named)}: " if remedy else "", why
 
 
 def named_remedy(path: FieldPath, remedy: str) -> str:
@@ -73,15 +68,13 @@ def short_sentence(path: FieldPath, message: str, remedy: str, longest: int, *, 
 
     Long names are shortened in the middle first, then the reason is cut, and the rest only if it is too long by itself.
     """
-    before, why, behind = _parts(path, message, remedy)
+    before, why = _parts(path, message, remedy)
     place = f"; {path}" if path and with_path else ""
-    if len(before + why + behind + place) > longest:
+    if len(before + why + place) > longest:
         why = _LONG_WORD.sub(_short_word, why)
-    if len(before + why + behind + place) > longest:
+    if len(before + why + place) > longest:
         place = _LONG_WORD.sub(_short_word, place)
-    # A long remedy behind the reason leaves half a line to it.
-    room = max(longest - len(before + behind + place), longest // 2 if behind else 1)
-    return f"{_cut(f'{before}{_cut(why, room)}{behind}', longest - len(place))}{place}"
+    return f"{_cut(f'{before}{why}', longest - len(place))}{place}"
 
 
 def _cut(text: str, longest: int) -> str:

@@ -40,11 +40,14 @@ def test_json_has_the_same_content(run):
         "reserved": "171041619968",
         "left": "259969253376",
         "counted": True,
+        "held": "427982585856",
+        "waiting": "0",
     }
     assert quota["holders"][2] == {
         "name": "team-vision/pretrain-0",
         "seconds": None,
         "amounts": {"h100": "4", "memory": "342083239936"},
+        "waits": False,
     }
 
 
@@ -55,7 +58,7 @@ def test_manifest_of_a_quota_is_tried_on_what_runs(invoke, write, cluster):
     first, *lines = done.stdout.splitlines()
     assert first == "GPUQuota team-legacy/gpu  over"
     assert "Warning: its status does not say how much is used of all, so that is counted here." in lines
-    assert "all    [####################>     8         0     0  4 GPUs" in lines
+    assert "all   [####################>     8         0     0  4 GPUs" in lines
 
 
 def test_only_one_namespace_is_reported_where_one_is_named(invoke, write):

@@ -68,7 +68,7 @@ def test_bar_shows_what_is_taken(amounts, expected):
 
 def test_colours_take_no_room():
     coloured = text(QuotaReports((report(use(used=4, reserved=2)),), "", ()), 100)
-    assert "all    [\x1b[32m##########\x1b[0m\x1b[36m=====\x1b[0m.....]     4         2     2  8 GPUs" in coloured
+    assert "all   [\x1b[32m##########\x1b[0m\x1b[36m=====\x1b[0m.....]     4         2     2  8 GPUs" in coloured
 
 
 def test_everything_has_its_place():
@@ -102,13 +102,13 @@ Pods over a limit are refused (mode Enforce). The namespace does not enforce it:
 checked, all pods are admitted.
 Warning: something is wrong.
 
-LIMIT   USE                      USED  RESERVED   LEFT  HARD
-h100    [##########=====.....]      4         2      2  8 GPUs
-memory  [########............]  400Gi       2Gi  622Gi  1Ti
-mig     [####................]      3         0     11  14 devices
+NAME    USE                     USED  RESERVED  LEFT  LIMIT
+h100    [##########=====.....]     4         2     2  8 GPUs
+memory  [########............]   400         2   622  1,024 GiB
+mig     [####................]     3         0    11  14 devices
 
-HELD BY          AGE  HOLDS
-team-a/train-7    5h  h100 4, memory 320Gi
+USED BY          AGE  USES
+team-a/train-7    5h  h100 4, memory 320 GiB
 team-a/notebook  12d  mig 3
 
 ON ITS WAY                AGE  RESERVES
@@ -163,7 +163,7 @@ GPUQuota team-a/gpu  unreadable
 
 
 def test_nothing_held_is_reported_and_nothing_known_is_not():
-    assert shown(report(use())).endswith("\n\nNo pod or claim holds any of it.")
+    assert shown(report(use())).endswith("\n\nNo pod or claim uses any of it.")
     assert "hold" not in shown(report(use(), holders=None)).partition("HARD")[2]
 
 

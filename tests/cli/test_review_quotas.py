@@ -94,7 +94,7 @@ def test_pod_over_its_quota_is_forbidden(write, invoke):
     result = invoke("review", write("files.yaml", namespace(), quota(), pod(9)))
     assert (
         'Error from server (Forbidden): error when creating "files.yaml": admission webhook "check-pods.gpu-admission.io" '
-        'denied the request: needs 9 GPUs, and limit "all" allows at most 8; exceeded quota: gpu; request fewer GPUs [GA502]\n'
+        'denied the request: Request fewer GPUs: needs 9 GPUs, and limit "all" allows at most 8; exceeded quota: gpu [GA502]\n'
     ) in result.output
 
 
@@ -115,6 +115,7 @@ def test_pod_that_cannot_be_charged_now_is_one_too_many_requests(write, invoke):
     result = invoke("review", write("files.yaml", enforced, document, pod(1)))
     assert (
         'Error from server (TooManyRequests): error when creating "files.yaml": admission webhook '
-        '"enforce-quota.gpu-admission.io" denied the request: quota gpu of namespace team-a has no room'
+        '"enforce-quota.gpu-admission.io" denied the request: Try again in 10 s, and '
     ) in result.output
+    assert ": quota gpu of namespace team-a has no room" in result.output
     assert "[GA504]" in result.output

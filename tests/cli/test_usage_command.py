@@ -88,8 +88,8 @@ def test_more_held_than_exist_fails(invoke, write):
     done = invoke("usage", "--cluster", file)
     assert done.exit_code == 1
     lines = done.stdout.splitlines()
-    assert f"{PRODUCT}  [####################>      1     2     0         0" in lines
-    assert lines[-1] == f"Warning: node node-1 has 1 {PRODUCT}, and pods and claims hold 2."
+    assert f"{PRODUCT}  [####################]      1  1 (1 twice)     0         0" in lines
+    assert lines[-1] == f"Warning: 1 of 1 {PRODUCT} of node node-1 is given out twice."
 
 
 def test_cluster_without_gpus_is_reported(invoke, write):

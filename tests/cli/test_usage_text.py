@@ -56,11 +56,11 @@ def test_claim_that_no_pod_uses_is_named():
     assert shown(found, View.POD)[-1].endswith("by claim gpus, which no pod uses: gpu-0")
 
 
-def test_parts_of_a_gpu_are_written_as_fractions():
+def test_parts_of_a_gpu_are_written_with_one_decimal():
     labels = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.product": "Tesla-T4-SHARED"}
     found = report(node(gpus=8, labels=labels), pod(gpus=6))
-    assert "8 shares of GPUs: 6 held, 2 free" in shown(found)
-    assert re.split(r"  +", shown(found, View.NAMESPACE)[-1])[2:] == ["1 1/2", "1", "6 Tesla-T4 shared by 4"]
+    assert "8 shares (2 GPUs x 4): 6 held, 2 free" in shown(found)
+    assert re.split(r"  +", shown(found, View.NAMESPACE)[-1])[2:] == ["1.5", "1", "6 Tesla-T4 shares (4 per GPU)"]
 
 
 def test_namespace_of_a_busy_cluster_has_a_bar_of_all_gpus():

@@ -56,7 +56,7 @@ def test_pod_that_is_over_the_quota_is_refused(cluster, labels, entry):
     answer = cluster.create(manifests.pod(team, "second", gpus=2))
     assert (answer.code, answer.body["reason"]) == (403, "Forbidden")
     assert answer.message.startswith(denied(entry, 'needs 2 GPUs, 1 of 2 left in limit "gpus"'))
-    remedy = "request fewer GPUs, or wait until pods that hold some end"
+    remedy = "request fewer GPUs, or wait until some pods end"
     assert "; exceeded quota: gpu; " in answer.message
     assert answer.message.endswith(f"; {remedy}; gpu-admission quota -n {team} shows who holds what [GA502]")
 

@@ -40,7 +40,7 @@ def test_predicate_agrees_with_its_subjects():
 
 @pytest.mark.parametrize(
     ("resource", "amount", "text"),
-    [("cpu", ONE // 2, "0.5"), ("memory", 1536 * 1024**2 * ONE, "1.5Gi"), ("nvidia.com/gpu", 8 * ONE, "8")],
+    [("cpu", ONE // 2, "0.5"), ("memory", 1536 * 1024**2 * ONE, "1.5 GiB"), ("nvidia.com/gpu", 8 * ONE, "8")],
 )
 def test_amounts_are_spoken_in_units_that_people_use(resource, amount, text):
     assert amount_text(resource, amount) == text

@@ -55,7 +55,7 @@ def test_shared_gpus_count_as_parts():
     before = situation(gpu_node(**WHOLE), quota(2), bound("a"))
     after = changed(before, gpu_node(gpus=8, **SHARED))
     assert limits(before, after) == [
-        (Outcome.LOST, "counts the same pods differently: 1/4 of 2 GPUs used, before 1 of 2 GPUs")
+        (Outcome.LOST, "counts the same pods differently: 0.2 of 2 GPUs used, before 1 of 2 GPUs")
     ]
 
 

@@ -99,7 +99,7 @@ def tiles(page):
 def test_tiles_say_what_waits_what_is_free_and_what_is_broken(report_page):
     assert tiles(report_page()) == {
         "pod waits for GPUs": ("1", "warn", "1 fits now"),
-        "GPUs free": ("4", "", "2 MIG devices, 6 shares of GPUs"),
+        "GPUs free": ("4", "", "2 MIG devices, 6 shares"),
         "GPUs unusable": ("2", "bad", "1 given out twice"),
         "of 5 nodes ready": ("5", "warn", "1 cordoned"),
         "namespace over quota": ("1", "bad", "2 with a quota"),
@@ -154,7 +154,7 @@ def test_hostile_names_stay_in_their_templates(report_page):
 
 def test_quotas_show_what_changed(tree):
     (row,) = (each for each in part(tree, "quotas").iter("tr") if text_of(each).startswith("team-a"))
-    assert text_of(row) == "team-a all 4 GPUs 0 GPUs 4 GPUs 0 GPUs +1 GPU within"
+    assert text_of(row) == "team-a all 4 0 0 4 GPUs +1 within"
 
 
 def test_quotas_without_an_earlier_cluster_show_no_change(report_page):
@@ -180,7 +180,7 @@ def test_node_is_one_line_of_text(tree):
         "h100-01": "h100-01 4 of 8 GPUs held, 4 free team-a/train-0 x3 and team-b/chat",
         "h100-02": "h100-02 2 of 4 GPUs held, 2 unusable cordoned team-c/old x2",
         "h100-03": "h100-03 1 of 1 GPUs held given out twice team-b/first and team-c/second",
-        "t4-shared": "t4-shared 2 of 8 shares held, 6 free team-c/web-1 and team-c/web-2",
+        "t4-shared": "t4-shared 2 of 8 shares (2 GPUs x 4) held, 6 free team-c/web-1 and team-c/web-2",
     }
 
 

@@ -81,8 +81,7 @@ def test_refused_object_is_a_part_of_the_shortage_only():
     assert used(balance) == 0
     (sentence,) = balance.shortages("team-a")
     assert sentence == (
-        'raise limit "all" of GPUQuota gpu in namespace team-a by 1 GPU to fit everything: 9 GPUs would be used, and the '
-        "limit is 8"
+        'raise limit "all" of GPUQuota gpu in namespace team-a to 9 to fit everything: 9 of 8 GPUs would be used'
     )
 
 

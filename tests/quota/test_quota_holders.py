@@ -22,8 +22,8 @@ def held(*objects, quota=None):
 
 def test_holders_are_named_with_their_namespace_and_age():
     assert held(pod("train", 4), claim("shared", 2)) == (
-        Holder("team-a/train", {"all": Fraction(4)}, timedelta(days=3)),
-        Holder("team-a/shared", {"all": Fraction(2)}, timedelta(days=1)),
+        Holder("team-a/train", {"all": Fraction(4)}, timedelta(days=3), waits=True),
+        Holder("team-a/shared", {"all": Fraction(2)}, timedelta(days=1), waits=True),
     )
 
 
@@ -32,7 +32,7 @@ def test_claims_made_for_a_pod_are_held_by_the_pod():
     found = held(
         pod("train", 2, status=status), claim("generated", 3, "train", "gpu"), claim("scheduled", 2, of="train")
     )
-    assert found == (Holder("team-a/train", {"all": Fraction(5)}, timedelta(days=3)),)
+    assert found == (Holder("team-a/train", {"all": Fraction(5)}, timedelta(days=3), waits=True),)
 
 
 def test_claim_of_a_pod_that_is_gone_is_held_by_itself():

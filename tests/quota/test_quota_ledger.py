@@ -56,7 +56,7 @@ def test_status_is_read_as_it_was_written():
     ledger = charged(pod("p", 1, train=2), claim("c", 3, ("p", "train")))
     status = ledger.status(QUOTA, 3)
     assert Ledger.read({"status": status}) == ledger
-    assert status["summary"] == "h100 4/8"
+    assert status["summary"] == "h100 4 of 8"
     assert status["observedGeneration"] == 3
     assert status["limits"] == [{"name": "h100", "hard": "8", "reserved": "4", "key": QUOTA.limits[0].key, "used": "0"}]
     assert status["counted"] == {"pods": "5", "claims": "6"}

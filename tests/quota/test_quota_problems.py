@@ -40,7 +40,7 @@ def test_limit_below_what_is_taken_is_over(mode, fate):
     assert (report.state, report.limits[0].left) == (QuotaState.OVER, 0)
     (remark,) = report.remarks
     assert remark == (
-        "all is over its limit by 5/2 GPUs: it was lowered, or objects were admitted in mode Warn or without a call "
+        "all is over its limit, 6.5 of 4 GPUs used: it was lowered, or objects were admitted in mode Warn or without a call "
         f"of the webhook; nothing is taken away, and a request for more {fate}"
     )
 

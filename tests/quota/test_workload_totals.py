@@ -79,7 +79,7 @@ def test_memory_is_reported_as_memory():
     counted = recount(Ledger(), quota, Snapshot({}, {}, "5", "5"))
     (finding,) = room_for_all([pods(2, "41/2")], quota, counted, is_new=True)
     assert finding.message == (
-        '2 pods at once request 656Gi of memory, but limit "memory" of GPUQuota gpu allows at most 640Gi of memory, so 1 '
+        '2 pods at once request 656 GiB of memory, but limit "memory" of GPUQuota gpu allows at most 640 GiB of memory, so 1 '
         "is created, and the others are refused until some end"
     )
 
@@ -89,7 +89,7 @@ def test_only_the_limit_with_least_room_is_reported():
     counted = recount(Ledger(), quota, Snapshot({}, {}, "5", "5"))
     (finding,) = room_for_all([pods(10, 1)], quota, counted, is_new=True)
     assert finding.message == (
-        '10 pods at once request 160Gi of memory, but limit "memory" of GPUQuota gpu allows at most 64Gi of memory, so 4 '
+        '10 pods at once request 160 GiB of memory, but limit "memory" of GPUQuota gpu allows at most 64 GiB of memory, so 4 '
         "are created, and the others are refused until some end"
     )
 

@@ -33,7 +33,7 @@ def test_nothing_is_noted_where_callers_are_authenticated():
 def test_refusal_names_the_holders():
     verdict = exceeded_message(OVER, HOLDERS[:1], admitted=False)
     assert "; team-a/train-0 has held 2 for 5 hours" in verdict.message
-    assert "shows who holds what" not in verdict.remedy
+    assert "shows who holds what" not in verdict.message
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,10 @@ def test_refusal_names_the_holders():
 )
 def test_refusal_counts_the_holders_that_it_must_not_name(count, said):
     verdict = exceeded_message(OVER, HOLDERS[:count], admitted=False, hidden_in="team-a")
-    assert verdict.message == (f'needs 4 GPUs, 2 of 8 left in limit "h100" (2 reserved); exceeded quota: gpu{said}')
-    assert verdict.remedy == (
-        "request fewer GPUs, or wait until pods that hold some end; gpu-admission quota -n team-a shows who holds what"
+    assert verdict.message == (
+        f'needs 4 GPUs, 2 of 8 left in limit "h100" (2 reserved); exceeded quota: gpu{said}; gpu-admission quota -n team-a shows who holds what'
     )
+    assert verdict.remedy == "request fewer GPUs, or wait until some pods end"
 
 
 def test_setting_is_read():

@@ -158,7 +158,7 @@ def test_charges_are_amounts_as_a_quota_spells_them(charged):
 @pytest.mark.parametrize(
     ("charges", "said"),
     [
-        ({"h100": 2, "memory": "81559Mi"}, "charges.h100: expected 2 GPUs, got 1 GPU"),
+        ({"h100": 2, "memory": "81559Mi"}, "charges.h100: expected 2, got 1"),
         ({"h100": 1}, "charges: not expected: memory: 81559Mi"),
         (
             {"h100": 1, "memory": "81559Mi", "b200": 1},

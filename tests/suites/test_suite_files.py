@@ -53,7 +53,7 @@ def written(folder, text, name="suite.yaml"):
         ("  expect", "  file: pod.yaml\n  expect", "suite.yaml:4:3: Write either file or manifest: cases[0] has both file and manifest; cases[0]"),
         ("  expect", "  user: {groups: [ops]}\n  expect", "suite.yaml:6:9: Write a name: user has groups and no name, and no exemption holds for a user without one; cases[0].user"),
         ("  expect", "  object: Pod/x\n  expect", "suite.yaml:4:3: Remove object: cases[0] has object beside manifest, which is one object already; cases[0]"),
-        ("cases:", "cases:\n- {name: admitted, file: x, expect: {verdict: refused}}", 'suite.yaml:1:1: two cases are named "admitted"; give each its own name'),
+        ("cases:", "cases:\n- {name: admitted, file: x, expect: {verdict: refused}}", 'suite.yaml:1:1: Give each its own name: two cases are named "admitted"'),
     ],
 )  # fmt: skip
 def test_problem_of_a_suite_is_reported_at_its_place(run, folder, old, new, said):

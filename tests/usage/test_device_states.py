@@ -85,10 +85,12 @@ def reports(draw):
     for name in draw(st.lists(st.sampled_from(["", "a", "b", "c"]), unique=True)):
         for kind in draw(st.lists(st.sampled_from(KINDS), unique=True)):
             total, held = draw(amounts), draw(amounts)
-            left = None if total is None or held is None else max(total - held, Fraction(0))
+            over = max(held - total, Fraction(0)) if total is not None and held is not None else Fraction(0)
+            held = None if held is None else held - over
+            left = None if total is None or held is None else total - held
             lost = Fraction(0) if not left else draw(st.sampled_from([Fraction(0), left / 2, left]))
             reasons = (UnusableReason(UnusableKind.CORDONED, "", lost),) if lost else ()
-            gpus.append(NodeGPUs(name, kind, frozenset(), total, held, (), reasons))
+            gpus.append(NodeGPUs(name, kind, frozenset(), total, held, (), reasons, over=over))
     return UsageReport(tuple(gpus))
 
 
@@ -97,7 +99,7 @@ def test_held_free_and_unusable_devices_are_all_that_exist(found):
     for gpus, row in zip(found.gpus, device_states(found, MANY).rows, strict=True):
         if gpus.total and gpus.held is not None:
             assert sum(row.amounts[state] for state in ("held", "free", "unusable")) == gpus.total
-            assert row.amounts[DeviceState.HELD] + row.amounts[DeviceState.OVER] == gpus.held
+            assert (row.amounts[DeviceState.HELD], row.amounts[DeviceState.OVER]) == (gpus.held, gpus.over)
         assert all(amount >= 0 for amount in row.amounts.values())
 
 

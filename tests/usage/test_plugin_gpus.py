@@ -34,7 +34,7 @@ def test_pods_without_a_gpu_hold_nothing(idle):
 
 def test_replicas_of_a_shared_gpu_count_as_shares():
     found = report(node(gpus=4, labels=SHARED), pod())
-    assert totals(found) == {"Tesla-T4 shared by 4": ("4", "1", "3", "0")}
+    assert totals(found) == {"Tesla-T4 shares (4 per GPU)": ("4", "1", "3", "0")}
     assert [str(each.gpus) for each in found.holders] == ["1/4"]
 
 
@@ -67,13 +67,13 @@ def test_devices_that_a_claim_holds_for_the_pod_are_not_the_plugins():
 
 def test_gpus_that_the_node_no_longer_shows_are_reported():
     found = report(node(), pod(gpus=2))
-    assert totals(found) == {PRODUCT: ("0", "2", "0", "0")}
+    assert totals(found) == {PRODUCT: ("0", "0", "0", "0")}
     assert found.problems == (f"pods and claims hold 2 devices ({PRODUCT}) that node node-1 does not show",)
 
 
 def test_more_held_than_exist_is_reported():
     found = report(node(gpus=1), pod(gpus=2))
-    assert found.problems == (f"node node-1 has 1 {PRODUCT}, and pods and claims hold 2",)
+    assert found.problems == (f"1 of 1 {PRODUCT} of node node-1 is given out twice",)
 
 
 def test_gpus_that_nothing_offers_are_counted_by_their_label():

@@ -129,13 +129,13 @@ def test_devices_of_an_incomplete_pool_are_unusable():
 
 def test_held_device_that_no_slice_shows_is_reported():
     found = report(node(), resource_slice(devices(1)), claim("gpu-9"))
-    assert totals(found)["unknown product"] == ("0", "1", "0", "0")
+    assert totals(found)["unknown product"] == ("0", "0", "0", "0")
     assert found.problems == ("pods and claims hold 1 device (unknown product) that node node-1 does not show",)
 
 
 def test_device_that_two_claims_hold_is_reported():
     found = report(node(), resource_slice(devices(1)), claim("gpu-0"), claim("gpu-0", name="again"))
-    assert found.problems == (f"node node-1 has 1 {PRODUCT}, and pods and claims hold 2",)
+    assert found.problems == (f"1 of 1 {PRODUCT} of node node-1 is given out twice",)
 
 
 @pytest.mark.parametrize("driver", ["compute-domain.nvidia.com", "gpu.example.com"])
@@ -186,5 +186,5 @@ def test_gpu_whose_shares_and_memory_go_to_different_claims_is_not_over():
 def test_gpu_of_which_claims_hold_more_shares_than_it_has_is_over():
     claims = [claim("gpu-0", name=name, shareID=name, consumedCapacity={"shares": "3"}) for name in ("a", "b")]
     found = report(node(), resource_slice([shared_device(device(), "4")]), *claims)
-    assert totals(found) == {PRODUCT: ("1", "3/2", "0", "0")}
-    assert found.problems == (f"node node-1 has 1 {PRODUCT}, and pods and claims hold 3/2",)
+    assert totals(found) == {PRODUCT: ("1", "1", "0", "0")}
+    assert found.problems == (f"0.5 of 1 {PRODUCT} of node node-1 is given out twice",)

@@ -134,7 +134,15 @@ def test_slices_that_cannot_be_read_are_reported():
 def test_json_has_every_table():
     found = json_document(usage_json(report(node(gpus=8, unschedulable=True), pod(gpus=2))), UsageJSON)
     kind = {"product": PRODUCT, "form": "whole", "profile": "", "replicas": 1}
-    amounts = {"total": "8", "held": "2", "heldByNamespace": None, "unhealthy": "0", "free": "0", "unusable": "6"}
+    amounts = {
+        "total": "8",
+        "held": "2",
+        "heldByNamespace": None,
+        "unhealthy": "0",
+        "free": "0",
+        "unusable": "6",
+        "over": "0",
+    }
     reason = {"kind": "cordoned", "sentence": "the node is cordoned", "amount": "6"}
     assert found == {
         "namespace": "",

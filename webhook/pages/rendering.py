@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from fractions import Fraction
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -13,13 +14,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from policies.kubernetes.names import format_amount, printable
-from policies.quota.limits.amounts import amount_with_unit
+from policies.quota.limits.amounts import yaml_amount
 from policies.rules.messages import remedy_sentences
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from policies.rules.charges import Unit
+    from policies.quota.quota_report import LimitUse
 
 
 def render_part(template: str, **facts: Any) -> str:
@@ -69,8 +68,9 @@ def _environment() -> Environment:
         finalize=_printable_value,
     )
     environment.filters |= {
-        "amount": format_amount,
-        "units": _amount_in,
+        "amount": _amount,
+        "amount_text": format_amount,
+        "limit_amount": _limit_amount,
         "point": _point,
         "word": one_word,
         "breaks": _with_breaks,
@@ -93,9 +93,31 @@ def _printable_value(value: object) -> object:
     return value if isinstance(value, Markup) else printable(str(value))
 
 
-def _amount_in(amount: Fraction | None, unit: Unit) -> str:
-    """An amount of a quota with its unit: `2 1/4 GPUs`, `80Gi`."""
-    return "?" if amount is None else amount_with_unit(unit, amount)
+def _amount(amount: Fraction | int | None, beside: Fraction | int | None = None) -> str:
+    """An amount with at most one decimal; one that is rounded has its exact value as a tooltip."""
+    text = format_amount(amount, beside)
+    return text if amount is None or 10 * amount % 1 == 0 else _with_tooltip(text, _exact(Fraction(amount)))
+
+
+def _limit_amount(amount: Fraction | None, use: LimitUse, *, has_unit: bool = False) -> str:
+    """An amount of a limit in one unit for the line; a rounded one has its exact value as a tooltip."""
+    scale, unit, limit = use.scale, use.limit.unit, use.limit.hard
+    text = scale.text(amount, limit) if has_unit else scale.number(amount, limit)
+    if amount is None or scale.is_exact(amount):
+        return text
+    return _with_tooltip(text, yaml_amount(unit, amount) if unit == "memory" else _exact(amount))
+
+
+def _exact(amount: Fraction) -> str:
+    """An amount as a decimal number, or with the part that has none as a fraction: `0.25`, `11 3/7`."""
+    whole, part = divmod(amount, 1)
+    if 10**9 % part.denominator == 0:
+        return f"{float(amount):.9f}".rstrip("0")
+    return f"{whole:,} {part}" if whole else str(part)
+
+
+def _with_tooltip(text: str, exact: str) -> Markup:
+    return Markup('<span title="exactly {}">{}</span>').format(exact, text)
 
 
 _BREAK = re.compile(r"(?<=\w[/-])(?=\w)|(?<=\w\.)(?=[^\W\d])")

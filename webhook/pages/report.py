@@ -197,10 +197,10 @@ _FORM_WORDS = {DeviceForm.WHOLE: "GPUs", DeviceForm.MIG: "MIG devices", DeviceFo
 def _node_words(node: NodeOverview) -> str:
     forms = {each.kind.form for each in node.gpus}
     devices = _FORM_WORDS[forms.pop()] if len(forms) == 1 else "devices"
+    if len(node.gpus) == 1:
+        devices = node.gpus[0].kind.words(node.gpus[0].total)
     total, held = sum_if_known(each.total for each in node.gpus), sum_if_known(each.held for each in node.gpus)
-    if total is not None and held is not None:
-        held = min(total, held)
-    words = [f"{format_amount(held)} of {format_amount(total)} {devices} held"]
+    words = [f"{format_amount(held, total)} of {format_amount(total)} {devices} held"]
     for word in ("free", "unusable"):
         amount = sum_if_known(getattr(each, word) for each in node.gpus)
         if amount:

@@ -18,7 +18,7 @@ from policies.outcome import Certainty, FitComparer, Outcome, Situation, subject
 from policies.quota.charging import charge_decision
 from policies.quota.counting import charged_amounts
 from policies.quota.demands.bills import Uncountable
-from policies.quota.limits.amounts import amount_with_unit
+from policies.quota.limits.amounts import amount_text
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quota_shown
 from policies.rules.decision import Severity
 from policies.rules.request import Request
@@ -104,7 +104,7 @@ def _charge_of(subject: Subject, situation: Situation) -> ChargeRequest | None:
 
 def _amounts(amounts: Amounts, quota: Quota) -> str:
     texts = [
-        f"{limit.name} {amount_with_unit(limit.unit, amounts[limit.name])}"
+        f"{limit.name} {amount_text(limit.unit, amounts[limit.name])}"
         for limit in quota.limits
         if amounts.get(limit.name)
     ]

@@ -170,7 +170,9 @@ def _gpus_of_kind(
     reasons = [UnusableReason(UnusableKind.UNHEALTHY, _WITHHELD, withheld)] if withheld else []
     if lost > withheld:
         reasons.append(UnusableReason(UnusableKind.UNHEALTHY, _lost_sentence(allocatable), lost - withheld))
-    return NodeGPUs(node, kind, _PLUGIN_PROVIDERS, total, held, tuple(holdings), tuple(reasons))
+    over = Fraction(0) if held is None else max(held - total, Fraction(0))
+    held = None if held is None else held - over
+    return NodeGPUs(node, kind, _PLUGIN_PROVIDERS, total, held, tuple(holdings), tuple(reasons), over=over)
 
 
 def _unhealthy_of_plugins(pod: Object) -> tuple[tuple[_PodResource, tuple[int, str]], ...]:
@@ -367,7 +369,7 @@ def _one_gpu(
 ) -> NodeGPUs:
     """One GPU, of which the driver publishes one device or several."""
     largest = max(devices, key=lambda each: each.kind.gpus)
-    kind, holdings, gpus, is_shared = largest.kind, [], _NONE, False
+    kind, holdings, held, over, is_shared, is_whole_held = largest.kind, [], _NONE, _NONE, False, False
     slices = {largest.device.name: memory_slices(largest.device)} if kind.profile else {}
     for each in devices:
         amounts, taken = _NONE, Counter[str]()
@@ -386,9 +388,13 @@ def _one_gpu(
         # Holders of a device that the driver shares can count for more than the device, although each fits.
         if amounts > 1 and each.device.is_shareable and max(taken.values(), default=_NONE) <= 1:
             amounts, is_shared = _ONE, True
-        gpus += amounts * each.kind.gpus
+        share = each.kind.gpus / kind.gpus
+        over += max(amounts - 1, _NONE) * share
+        held += min(amounts, _ONE) * share
+        is_whole_held = is_whole_held or (amounts >= 1 and share == 1)
     # The parts of a divided GPU can add up to more than one, because each counts as the larger of its shares.
-    held = min(gpus / kind.gpus, _ONE) if len(devices) > 1 and len(holdings) > 1 else gpus / kind.gpus
+    if held > 1:
+        held, over = _ONE, over + held - 1 if is_whole_held else over
     reason = judge.unusable_reason(node, [each.id for each in devices]) if all_claims and held < 1 else None
     unit = PublishedUnit(_gpu_of(largest.device), largest.device.name, kind, tuple(holdings), slices, reason, is_shared)
     return NodeGPUs(
@@ -400,6 +406,7 @@ def _one_gpu(
         unit.holdings,
         () if reason is None else (reason._replace(amount=_ONE - held),),
         (unit,),
+        over if all_claims else _NONE,
     )
 
 
@@ -426,6 +433,7 @@ def _sum_of_kind(parts: Sequence[NodeGPUs]) -> NodeGPUs:
         tuple(holding for part in parts for holding in part.holdings),
         tuple(UnusableReason(*key, amount) for key, amount in reasons.items()),
         tuple(unit for part in parts for unit in part.units),
+        sum((part.over for part in parts), _NONE),
     )
 
 
@@ -438,5 +446,7 @@ def _missing_gpus(
     for (pool, name), held in results.items():
         holdings[pool] += (HeldDevices(result.holder, pool, kind, _ONE, (name,)) for result in held)
     for node, of_node in holdings.items():
-        number = Fraction(len(of_node)) if all_claims else None
-        yield NodeGPUs(node, kind, _PROVIDERS, _NONE if is_known else None, number, tuple(of_node))
+        number, over = Fraction(len(of_node)) if all_claims else None, _NONE
+        if is_known and number is not None:
+            number, over = _NONE, number
+        yield NodeGPUs(node, kind, _PROVIDERS, _NONE if is_known else None, number, tuple(of_node), over=over)

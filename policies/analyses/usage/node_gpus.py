@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.fleet.cluster_digest import ResourceUsage
 from policies.fleet.offers.shown import NOT_SHARED, ShownSharing
 from policies.kubernetes.bounds import count_work
-from policies.kubernetes.names import shorten
+from policies.kubernetes.names import format_amount, format_count, shorten
 from policies.kubernetes.nodes import is_cordoned, preventing_taints
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, name_of, namespace_of
-from policies.kubernetes.quantities import amount_text, billionths, pod_amounts
+from policies.kubernetes.quantities import amount_number, amount_text, billionths, pod_amounts
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
@@ -78,17 +78,28 @@ class OfferedKind:
         parsed = MIGProfile.parse(self.profile) or MIGProfile(0, 0)
         return self.product, bool(self.profile), parsed, self.profile, self.replicas
 
-    @property
-    def words(self) -> str:
-        """The kind of the devices without their product: `GPUs`, `MIG 1g.10gb`, `GPUs shared by 4`."""
-        found = f"MIG {self.profile}" if self.profile else "GPUs"
-        return f"{found} shared by {self.replicas}" if self.replicas > 1 else found
+    def words(self, total: Fraction | None = None) -> str:
+        """The kind without its product: `GPUs`, `MIG 1g.10gb`, `shares (4 GPUs x 4)`.
+
+        Args:
+            total: The number of devices; without it, shares are those of one device.
+        """
+        mig = f"MIG {self.profile}" if self.profile else ""
+        if self.replicas == 1:
+            return mig or "GPUs"
+        devices = _NONE if total is None else total / self.replicas
+        if not devices or devices.denominator != 1:
+            return f"{f'{mig} ' if mig else ''}shares ({self.replicas} per {'device' if mig else 'GPU'})"
+        return f"shares ({f'{devices} {mig}' if mig else format_count(int(devices), 'GPU')} x {self.replicas})"
+
+    def name(self, total: Fraction | None = None) -> str:
+        """The kind with its product: `Tesla-T4 shares (4 GPUs x 4)`."""
+        is_whole = self.form is DeviceForm.WHOLE
+        return f"{self.product or 'unknown product'}{'' if is_whole else f' {self.words(total)}'}"
 
     def __str__(self) -> str:
-        """`NVIDIA-A100-SXM4-80GB MIG 1g.10gb`, `Tesla-T4 shared by 4`."""
-        product = self.product or "unknown product"
-        mig = f" MIG {self.profile}" if self.profile else ""
-        return f"{product}{mig}{f' shared by {self.replicas}' if self.replicas > 1 else ''}"
+        """`NVIDIA-A100-SXM4-80GB MIG 1g.10gb`, `Tesla-T4 shares (4 per GPU)`."""
+        return self.name()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +178,24 @@ class NodeGPUs:
     providers: frozenset[Provider]
     total: Fraction | None
     held: Fraction | None
-    """By pods and claims of all namespaces."""
+    """By pods and claims of all namespaces. A device with two holders is one held device."""
     holdings: tuple[HeldDevices, ...] = ()
     """Those that are known, if perhaps not all are."""
     reasons: tuple[UnusableReason, ...] = ()
     """The reasons of the devices that are not held and serve no pod, as far as they are known."""
     units: tuple[PublishedUnit, ...] = ()
     """One for each device that DRA offers; the device plugin offers numbers."""
+    over: Fraction = _NONE
+    """Held beyond those that exist: given out twice, or gone while they are held."""
+
+    @property
+    def held_words(self) -> str:
+        """The amounts in words: `8 of 8 GPUs held, 1 given out twice`, `16 of 16 shares (4 GPUs x 4) held`."""
+        words = self.kind.words(self.total)
+        if self.total == 0:
+            return f"{format_amount(self.over)} {words} held that the node does not show"
+        held = f"{format_amount(self.held, self.total)} of {format_amount(self.total)} {words} held"
+        return f"{held}, {format_amount(self.over)} given out twice" if self.over else held
 
     @property
     def unhealthy(self) -> Fraction:
@@ -183,7 +205,7 @@ class NodeGPUs:
     @property
     def not_held(self) -> Fraction | None:
         """The devices that are not held."""
-        return None if self.total is None or self.held is None else max(self.total - self.held, _NONE)
+        return None if self.total is None or self.held is None else self.total - self.held
 
     @property
     def unusable(self) -> Fraction | None:
@@ -198,7 +220,7 @@ class NodeGPUs:
     @property
     def is_over(self) -> bool:
         """True if more devices are held than exist."""
-        return self.total is not None and self.held is not None and self.held > self.total
+        return self.over > 0
 
 
 _SCARCE = ("pods", "cpu", "memory")
@@ -264,7 +286,8 @@ class UnusableNodes:
         most = amount_text(resource, allocatable)
         if resource == "pods":
             return f"the node has no room for another pod: it runs {most} already"
-        least, rest = amount_text(resource, self._least[resource]), amount_text(resource, left)
+        least = amount_text(resource, self._least[resource])
+        rest = amount_number(resource, left, self._least[resource])
         return f"the node has {rest} of {most} {resource} left, and every pod with GPUs requests at least {least}"
 
 

@@ -53,6 +53,7 @@ class _TotalsJSON(_KindJSON):
     unhealthy: Fraction
     free: Fraction | None
     unusable: Fraction | None
+    over: Fraction
 
 
 @dataclass(frozen=True, slots=True)

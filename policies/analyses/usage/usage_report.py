@@ -23,7 +23,7 @@ from policies.fleet.cluster_digest import read_cluster
 from policies.fleet.device_plugin import nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import LabelledResource, shown_device
-from policies.kubernetes.names import format_amount, format_count, format_list
+from policies.kubernetes.names import format_amount, format_count, format_list, inflected
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig import GPUResource
@@ -39,12 +39,7 @@ if TYPE_CHECKING:
 
 
 _NONE = Fraction(0)
-_FORM_WORDS = {
-    DeviceForm.WHOLE: ("GPU", "GPUs"),
-    DeviceForm.MIG: ("MIG device", "MIG devices"),
-    DeviceForm.SHARED: ("share of a GPU", "shares of GPUs"),
-}
-"""The words for one device, and for any other number of them."""
+_FORM_WORDS = {DeviceForm.WHOLE: "GPU", DeviceForm.MIG: "MIG device", DeviceForm.SHARED: "share"}
 _Amounts = tuple[tuple[OfferedKind, Fraction], ...]
 
 
@@ -61,6 +56,8 @@ class ProductUse:
     """The held devices that are reported as unhealthy."""
     free: Fraction | None
     unusable: Fraction | None
+    over: Fraction
+    """Held beyond those that exist: given out twice, or gone while they are held."""
     reasons: tuple[tuple[UnusableReason, tuple[str, ...]], ...]
     """The reasons of the devices that are not held and serve no pod, with the nodes that have them."""
 
@@ -113,6 +110,12 @@ class FormTotal(NamedTuple):
     unhealthy: Fraction
     free: Fraction | None
     unusable: Fraction | None
+    twice: Fraction
+    """Given out to one holder more."""
+    missing: Fraction
+    """Held, although no node shows them."""
+    parts: str
+    """The devices that shares are of: ` (16 GPUs x 4)`; empty for other forms."""
 
     @classmethod
     def of(cls, form: DeviceForm, uses: Sequence[ProductUse]) -> FormTotal:
@@ -124,20 +127,42 @@ class FormTotal(NamedTuple):
             unhealthy=sum((each.unhealthy for each in uses), _NONE),
             free=sum_if_known(each.free for each in uses),
             unusable=sum_if_known(each.unusable for each in uses),
+            twice=sum((each.over for each in uses if each.total), _NONE),
+            missing=sum((each.over for each in uses if not each.total), _NONE),
+            parts=_shared_devices(uses) if form is DeviceForm.SHARED else "",
         )
 
     def words(self, amount: Fraction | None) -> str:
         """The words for an amount of such devices: `GPU`, `MIG devices`."""
-        singular, plural = _FORM_WORDS[self.form]
-        return singular if amount == 1 else plural
+        return inflected(_FORM_WORDS[self.form], format_amount(amount))
 
     @property
     def sentence(self) -> str:
-        """The amounts: `36 GPUs: 22 held (1 of them unhealthy), 12 free, 2 free but unusable`."""
+        """The sum and its parts: `36 GPUs: 22 held (1 of them unhealthy), 12 free, 2 free but unusable`."""
+        words = f"{self.words(self.total)}{self.parts}"
         unusable = "" if self.unusable == 0 else f", {format_amount(self.unusable)} free but unusable"
         unhealthy = f" ({format_amount(self.unhealthy)} of them unhealthy)" if self.unhealthy else ""
-        held, free = format_amount(self.held), format_amount(self.free)
-        return f"{format_amount(self.total)} {self.words(self.total)}: {held} held{unhealthy}, {free} free{unusable}"
+        held, free = format_amount(self.held, self.total), format_amount(self.free, self.total)
+        twice = f"; {format_amount(self.twice)} given out twice" if self.twice else ""
+        missing = f"; {format_amount(self.missing)} held that no node shows" if self.missing else ""
+        return f"{format_amount(self.total)} {words}: {held} held{unhealthy}, {free} free{unusable}{twice}{missing}"
+
+
+def _shared_devices(uses: Sequence[ProductUse]) -> str:
+    """The devices that the shares are of: ` (16 GPUs x 4)`; without the factor if it differs."""
+    devices = sum_if_known(None if each.total is None else each.total / each.kind.replicas for each in uses)
+    if devices is None:
+        return ""
+    factors = {each.kind.replicas for each in uses}
+    noun = (
+        "MIG device"
+        if all(each.kind.profile for each in uses)
+        else "device"
+        if any(each.kind.profile for each in uses)
+        else "GPU"
+    )
+    number = format_amount(devices)
+    return f" ({number} {inflected(noun, number)}{f' x {min(factors)}' if len(factors) == 1 else ''})"
 
 
 @dataclass(frozen=True)
@@ -173,7 +198,11 @@ class UsageReport:
     @cached_property
     def nodes(self) -> tuple[tuple[str, tuple[NodeGPUs, ...]], ...]:
         """The devices of each node; only nodes on which the namespace holds some, if the report is about one."""
-        shown = [each for each in self.gpus if not self.namespace or self.held_by_namespace(each)]
+        shown = [
+            each
+            for each in self.gpus
+            if not self.namespace or any(holding.holder.namespace == self.namespace for holding in each.holdings)
+        ]
         return tuple((node, tuple(found)) for node, found in _group_by(shown, lambda each: each.node).items())
 
     @cached_property
@@ -225,6 +254,7 @@ class UsageReport:
             sum((part.unhealthy for part in parts), _NONE),
             sum_if_known(part.free for part in parts),
             sum_if_known(part.unusable for part in parts),
+            sum((part.over for part in parts), _NONE),
             tuple((each, tuple(nodes)) for each, nodes in reasons.values()),
         )
 
@@ -308,12 +338,17 @@ def _idle_gpus(view: ClusterView, serving: Collection[str]) -> Iterator[NodeGPUs
 
 def _merge(first: NodeGPUs, other: NodeGPUs) -> NodeGPUs:
     """Devices that a device plugin and DRA both offer: the same ones, so they count once."""
-    totals, held = [first.total, other.total], [first.held, other.held]
+    totals = [first.total, other.total]
+    total = None if None in totals else max(each for each in totals if each is not None)
+    held, over = sum_if_known([first.held, other.held]), first.over + other.over
+    if total is not None and held is not None and held > total:
+        held, over = total, over + held - total
     return replace(
         first,
         providers=first.providers | other.providers,
-        total=None if None in totals else max(each for each in totals if each is not None),
-        held=None if None in held else sum((each for each in held if each is not None), _NONE),
+        total=total,
+        held=held,
+        over=over,
         holdings=(*first.holdings, *other.holdings),
         reasons=(*first.reasons, *other.reasons),
         units=(*first.units, *other.units),
@@ -348,9 +383,11 @@ def _problems(gpus: Iterable[NodeGPUs], view: ClusterView, problem: str) -> Iter
         if not each.is_over:
             continue
         if each.total:
-            yield f"node {each.node} has {each.total} {each.kind}, and pods and claims hold {each.held}"
+            verb = "is" if each.over <= 1 else "are"
+            where = f"node {each.node}" if each.node else "several nodes"
+            yield f"{format_amount(each.over)} of {format_amount(each.total)} {each.kind} of {where} {verb} given out twice"
         else:
-            number = format_count(ceil(each.held or 0), "device")
+            number = format_count(ceil(each.over), "device")
             yield f"pods and claims hold {number} ({each.kind}) that node {each.node} does not show"
 
 
@@ -408,14 +445,14 @@ def device_states(report: UsageReport, most_rows: int) -> DeviceStates:
 def _state_amounts(gpus: NodeGPUs) -> dict[DeviceState, Fraction | None]:
     """The amount of each state; None if it is unknown."""
     if gpus.total == 0:
-        return {DeviceState.MISSING: gpus.held}
+        return {DeviceState.MISSING: None if gpus.held is None else gpus.over}
     if gpus.total is None or gpus.held is None:
         return {DeviceState.HELD: gpus.held}
     return {
-        DeviceState.HELD: min(gpus.held, gpus.total),
+        DeviceState.HELD: gpus.held,
         DeviceState.FREE: gpus.free,
         DeviceState.UNUSABLE: gpus.unusable,
-        DeviceState.OVER: max(gpus.held - gpus.total, _NONE),
+        DeviceState.OVER: gpus.over,
     }
 
 

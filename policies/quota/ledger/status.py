@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from policies.kubernetes.bounds import count_work
 from policies.kubernetes.objects import lookup, mappings_at
 from policies.quota.ledger.open_charges import OpenCharge, Reservations, expand_text
-from policies.quota.limits.amounts import bare_amount
+from policies.quota.limits.amounts import AmountScale
 from policies.rules.charges import Bill
 
 if TYPE_CHECKING:
@@ -155,9 +155,10 @@ def limit_status(limit: Limit, count: Count, reserved: Fraction) -> Object:
 
 
 def summary(limit: Limit, used: Fraction | None, reserved: Fraction) -> str:
-    """The part of `status.summary` for a limit: `h100 6/8`; `?` if it was not counted yet."""
-    taken = "?" if used is None else bare_amount(limit.unit, used + reserved)
-    return f"{limit.name} {taken}/{bare_amount(limit.unit, limit.hard)}"
+    """The part of `status.summary` for a limit: `h100 6 of 8`; `?` if it was not counted yet."""
+    taken = None if used is None else used + reserved
+    scale = AmountScale.of(limit.unit, taken or limit.hard, limit.hard)
+    return f"{limit.name} {scale.number(taken, limit.hard)} of {scale.short(limit.hard)}"
 
 
 def _each(status: Any, field: str, read: Callable[[Any], _Item]) -> list[_Item]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from fractions import Fraction
-from math import floor
-from typing import TYPE_CHECKING, Any
+from math import ceil, floor
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.kubernetes.names import format_amount, inflected
 from policies.kubernetes.quantities import quantity_or_none
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _MEMORY = re.compile(r"[0-9]{1,19}(?:\.[0-9]{1,9})?(?:[kMGTPE]|[KMGTPE]i)?", re.
 _NEGATIVE = re.compile(r"-[0-9./]*[1-9]")
 
 _NAMES: Mapping[Unit, str] = {"gpus": "GPU", "devices": "device"}
-_SUFFIXES = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", start=1)} | {
+_SUFFIXES: Mapping[str, int] = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", start=1)} | {
     letter: 1000**power for power, letter in enumerate("kMGTPE", start=1)
 }
 
@@ -64,7 +65,7 @@ def read_hard(unit: Unit, value: Any) -> Fraction:
     if amount is None:
         raise AmountError(f"is {quoted_value(value)}", f"write {_EXAMPLES[unit]}")
     if amount > MOST[unit]:
-        raise AmountError(f"is {quoted_value(value)}", f"write at most {amount_with_unit(unit, Fraction(MOST[unit]))}")
+        raise AmountError(f"is {quoted_value(value)}", f"write at most {yaml_amount(unit, Fraction(MOST[unit]))}")
     return amount
 
 
@@ -107,51 +108,80 @@ def quoted_value(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def bare_amount(unit: Unit, amount: Fraction) -> str:
-    """An amount without a noun: `2`, `1/2`, `80Gi`."""
-    return amount_with_unit(unit, amount) if unit == "memory" else str(amount)
+def yaml_amount(unit: Unit, amount: Fraction) -> str:
+    """An exact amount as a GPUQuota can have it: `8`, `1/2`, `80Gi`.
+
+    Memory has the largest suffix that leaves a whole number, binary or decimal, whichever is shorter.
+    """
+    if unit != "memory":
+        return str(amount)
+    spellings = [f"{amount / size}{suffix}" for suffix, size in _SUFFIXES.items() if amount and amount % size == 0]
+    return min([*spellings, str(amount)], key=len)
+
+
+def sufficient_limit(unit: Unit, amount: Fraction, limit: Fraction) -> str:
+    """A limit that allows an amount, rounded up in the unit of today's limit: `10`, `877Gi`."""
+    suffix = AmountScale.of(unit, amount, limit).suffix
+    return f"{ceil(amount / _SUFFIXES.get(suffix, 1))}{suffix}"
+
+
+class AmountScale(NamedTuple):
+    """The unit of all amounts in one line: `GPUs`, `devices`, `GiB`."""
+
+    unit: Unit
+    suffix: str
+    """Of memory: `Gi`, `G`; empty for bytes and for other units."""
+
+    @classmethod
+    def of(cls, unit: Unit, amount: Fraction, limit: Fraction | None = None) -> AmountScale:
+        """The scale for an amount and the limit beside it.
+
+        Memory gets the largest suffix in which both are 1 or more, decimal if the limit is written so: `GiB` for 80Gi of 1Ti.
+        """
+        if unit != "memory":
+            return cls(unit, "")
+        is_decimal = yaml_amount(unit, amount if limit is None else limit)[-1] in "kMGTPE"
+        least = min(amount or limit or amount, limit or amount)
+        fitting = [each for each, size in _SUFFIXES.items() if each.endswith("i") != is_decimal and size <= least]
+        return cls(unit, max(fitting, key=_SUFFIXES.__getitem__, default=""))
+
+    def number(self, amount: Fraction | None, beside: Fraction | None = None) -> str:
+        """An amount without its unit, as `format_amount` writes it; `beside` is what readers compare it with."""
+        if amount is None:
+            return "?"
+        size = _SUFFIXES.get(self.suffix, 1)
+        return format_amount(amount / size, None if beside is None else beside / size)
+
+    def is_exact(self, amount: Fraction) -> bool:
+        """True if `number` does not round the amount."""
+        return (10 * amount / _SUFFIXES.get(self.suffix, 1)).denominator == 1
+
+    def text(self, amount: Fraction | None, beside: Fraction | None = None) -> str:
+        """An amount with its unit: `0.5 GPU`, `6.9 TiB`, `14 devices`."""
+        number = self.number(amount, beside)
+        if self.unit == "memory":
+            return f"{number} {self.suffix}B" if self.suffix else f"{number} {inflected('byte', number)}"
+        return f"{number} {inflected(_NAMES[self.unit], number)}"
+
+    def short(self, amount: Fraction | None, beside: Fraction | None = None) -> str:
+        """An amount of which the reader knows what it is: `2`, `242.1 GiB`."""
+        return self.text(amount, beside) if self.unit == "memory" else self.number(amount, beside)
+
+    def of_limit(self, amount: Fraction | None, limit: Fraction) -> str:
+        """An amount and its limit: `14.7 of 6 GPUs`, `6.9 of 6 TiB`."""
+        return f"{self.number(amount, limit)} of {self.text(limit)}"
+
+    @property
+    def of_what(self) -> str:
+        """The words ` of memory`, to follow an amount of memory; empty for other units."""
+        return " of memory" if self.unit == "memory" else ""
 
 
 def amount_text(unit: Unit, amount: Fraction) -> str:
-    """An amount with its noun: `2 GPUs`, `80Gi of memory`."""
-    return f"{amount_with_unit(unit, amount)} of memory" if unit == "memory" else amount_with_unit(unit, amount)
+    """An amount by itself: `2 GPUs`, `0.5 GPU`, `79.6 GiB`, `3 devices`."""
+    return AmountScale.of(unit, amount).text(amount)
 
 
-def common_suffix(unit: Unit, requested: Fraction, hard: Fraction) -> str:
-    """The suffix for all amounts of memory of a sentence on a request and a limit; empty for others.
-
-    The largest one in which both are 1 or more, binary or decimal like the limit: `Gi` for 80Gi of 1Ti.
-    """
-    if unit != "memory":
-        return ""
-    is_decimal = amount_with_unit(unit, hard)[-1] in "kMGTPE"
-    sizes = {suffix: size for suffix, size in _SUFFIXES.items() if suffix.endswith("i") != is_decimal}
-    least = min(requested or hard, hard or requested)
-    return max((suffix for suffix in sizes if sizes[suffix] <= least), key=sizes.__getitem__, default="")
-
-
-def rounded_amount(unit: Unit, amount: Fraction, suffix: str, rounding: Callable[[Fraction], int] = floor) -> str:
-    """An amount without a noun; memory in the unit of the suffix with at most one decimal: `247.9Gi`."""
-    if unit != "memory":
-        return bare_amount(unit, amount)
-    tenths = rounding(10 * amount / _SUFFIXES.get(suffix, 1))
-    return f"{tenths / 10:.1f}".removesuffix(".0") + suffix if tenths else "0"
-
-
-def rounded_text(unit: Unit, amount: Fraction, suffix: str, rounding: Callable[[Fraction], int] = floor) -> str:
-    """An amount as `rounded_amount` writes it, with its noun: `247.9Gi of memory`."""
-    if unit != "memory":
-        return amount_text(unit, amount)
-    return f"{rounded_amount(unit, amount, suffix, rounding)} of memory"
-
-
-def amount_with_unit(unit: Unit, amount: Fraction) -> str:
-    """An exact amount with its unit: `2 GPUs`, `1/2 GPU`, `80Gi`, `3 devices`.
-
-    Memory is spelled as Kubernetes spells quantities: with the largest suffix that leaves a whole number, binary or
-    decimal, whichever is shorter.
-    """
-    if unit == "memory":
-        spellings = [f"{amount / size}{suffix}" for suffix, size in _SUFFIXES.items() if amount and amount % size == 0]
-        return min([*spellings, str(amount)], key=len)
-    return f"{amount} {_NAMES[unit]}{'' if 0 < amount <= 1 else 's'}"
+def amount_of_limit(unit: Unit, amount: Fraction | None, limit: Fraction) -> str:
+    """An amount and its limit in one unit: `14.7 of 6 GPUs`, `6.9 of 6 TiB`, `? of 8 GPUs`."""
+    return AmountScale.of(unit, amount or limit, limit).of_limit(amount, limit)

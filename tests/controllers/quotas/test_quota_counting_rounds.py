@@ -14,7 +14,7 @@ async def test_new_quota_is_primed_with_what_there_is(team, leader):
     team.quota()
     await leader.count()
     assert team.amounts == {"all": ("5", "0")}
-    assert team.status["summary"] == "all 5/8"
+    assert team.status["summary"] == "all 5 of 8"
     assert team.condition("Ready") == COUNTED
 
 
@@ -141,7 +141,7 @@ async def test_bound_pod_counts_what_it_got(team, leader):
     team.sandbox.replace({**stored, "spec": {**stored["spec"], "nodeName": "t"}})
     await leader.count()
     assert team.amounts == {"h100": ("0", "0"), "t4": ("2", "0"), "memory": ("32212254720", "0")}
-    assert team.status["summary"] == "h100 0/8, t4 2/8, memory 30Gi/1Ti"
+    assert team.status["summary"] == "h100 0 of 8, t4 2 of 8, memory 30 of 1,024 GiB"
 
 
 async def test_new_limit_is_primed_in_the_next_round(team, leader):
@@ -162,7 +162,7 @@ async def test_lowered_limit_is_reported_and_takes_nothing_away(team, leader):
     team.quota({"name": "all", "gpus": 4})
     await leader.count()
     assert (team.status["limits"][0]["hard"], team.amounts) == ("4", {"all": ("6", "0")})
-    assert (team.status["observedGeneration"], team.status["summary"]) == (2, "all 6/4")
+    assert (team.status["observedGeneration"], team.status["summary"]) == (2, "all 6 of 4")
 
 
 async def test_pod_that_ended_counts_as_nothing(team, leader):

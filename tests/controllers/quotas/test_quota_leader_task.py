@@ -42,11 +42,11 @@ async def until(team, condition):
 async def test_leader_counts_what_comes(team, leading, leader):
     team.pod("train", 2)
     team.quota()
-    await until(team, lambda status: status.get("summary") == "all 2/8")
+    await until(team, lambda status: status.get("summary") == "all 2 of 8")
     await leader.charge("late", {OWN: 1})
     assert team.amounts == {"all": ("2", "1")}
     team.pod("late", 1)
     await until(team, lambda status: not charge_items(status))
     assert team.amounts == {"all": ("3", "0")}
     team.sandbox.remove("Pod", "train", "team-a")
-    await until(team, lambda status: status["summary"] == "all 1/8")
+    await until(team, lambda status: status["summary"] == "all 1 of 8")

@@ -178,7 +178,7 @@ async def test_one_namespace_that_fails_does_not_stop_the_others(team, leader):
     with pytest.raises(IncompleteRound, match="some GPUQuotas could not be counted: namespace team-a: "):
         await leader.count()
     assert "status" not in team.stored
-    assert team.sandbox.get("GPUQuota", "gpu", "team-b")["status"]["summary"] == "all 0/8"
+    assert team.sandbox.get("GPUQuota", "gpu", "team-b")["status"]["summary"] == "all 0 of 8"
 
 
 async def test_mistake_of_ours_is_raised_when_all_others_had_their_turn(team, leader, monkeypatch):
@@ -189,7 +189,7 @@ async def test_mistake_of_ours_is_raised_when_all_others_had_their_turn(team, le
     monkeypatch.setattr(leader.round._lists, "unknown", lambda namespace: {"team-b": unknown}[namespace](namespace))
     with pytest.raises(KeyError, match="team-a"):
         await leader.count()
-    assert team.sandbox.get("GPUQuota", "gpu", "team-b")["status"]["summary"] == "all 0/8"
+    assert team.sandbox.get("GPUQuota", "gpu", "team-b")["status"]["summary"] == "all 0 of 8"
 
 
 async def test_lists_of_a_quota_that_is_gone_are_not_held(team, leader):

@@ -138,7 +138,7 @@ async def test_quota_of_an_exempt_namespace_says_so_and_has_no_drift(team, leade
     team.sandbox.create(system)
     await leader.count()
     status = team.sandbox.get("GPUQuota", "gpu", "kube-system")["status"]
-    assert (status["summary"], leader.sample("gpu_admission_quota_drift_total")) == ("all 1/8", 0)
+    assert (status["summary"], leader.sample("gpu_admission_quota_drift_total")) == ("all 1 of 8", 0)
     conditions = status["conditions"]
     assert [(each["reason"], each["message"]) for each in conditions if each["type"] == "Enforced"] == [
         (
@@ -224,7 +224,7 @@ async def test_new_quota_stays_unprimed_while_nothing_is_known(team, leader):
         "ResourceSlices are unknown: resourceslices.resource.k8s.io is forbidden.",
     )
     assert team.amounts == {"all": (None, "0")}
-    assert team.status["summary"] == "all ?/8"
+    assert team.status["summary"] == "all ? of 8"
 
 
 async def test_unknown_memory_counts_as_zero_and_is_reported(team, leader):

@@ -23,7 +23,7 @@ async def test_pod_that_fits_is_charged_before_it_is_admitted(serve, namespace, 
 
 
 @ENTRIES
-async def test_refusal_over_quota_says_first_what_is_left(serve, namespace, shown, ask, train, entry):
+async def test_refusal_over_quota_says_first_what_to_change(serve, namespace, shown, ask, train, entry):
     namespace.limit(used=7)
     created = datetime.now(UTC) - timedelta(days=3, hours=1)
     metadata = {"name": "train-7", "namespace": "team-a", "uid": "7", "creationTimestamp": created.isoformat()}
@@ -35,8 +35,8 @@ async def test_refusal_over_quota_says_first_what_is_left(serve, namespace, show
         "status": "Failure",
         "code": 403,
         "reason": "Forbidden",
-        "message": 'needs 2 GPUs, 1 of 8 left in limit "h100"; exceeded quota: gpu; 1 pod or claim holds 4; request fewer '
-        "GPUs, or wait until pods that hold some end; gpu-admission quota -n team-a shows who holds what [GA502]",
+        "message": 'Request fewer GPUs, or wait until some pods end: needs 2 GPUs, 1 of 8 left in limit "h100"; exceeded quota: '
+        "gpu; 1 pod or claim holds 4; gpu-admission quota -n team-a shows who holds what [GA502]",
     }
     assert response["auditAnnotations"] == {"findings": "GA502=deny"}
     assert namespace.charged == []
@@ -73,8 +73,11 @@ async def test_long_refusal_over_quota_keeps_the_words_and_the_remedy(serve, nam
         shown.append({**train(4), "metadata": metadata})
     webhook = await serve(settings=GPUAdmissionPolicy(quota=Quotas(name_holders="Always")))
     message = (await ask(webhook, train(2)))["status"]["message"]
-    assert message.startswith('needs 2 GPUs, 1 of 8 left in limit "h100"; exceeded quota: gpu; team-a/train-0-xxxxx…')
-    assert message.endswith("…; request fewer GPUs, or wait until pods that hold some end [GA502]")
+    assert message.startswith(
+        'Request fewer GPUs, or wait until some pods end: needs 2 GPUs, 1 of 8 left in limit "h100"; exceeded quota: gpu; '
+        "team-a/train-0-xxxxx…"
+    )
+    assert message.endswith("… [GA502]")
     assert len(message) == 240
 
 
@@ -91,9 +94,9 @@ async def test_quota_in_mode_warn_admits_charges_and_tells(serve, namespace, ask
     response = await ask(await serve(), train(2))
     assert response["allowed"]
     assert " ".join(line.strip() for line in response["warnings"]) == (
-        'needs 2 GPUs, 1 of 8 left in limit "h100"; exceeded quota: gpu; it is admitted all the same, because the quota has '
-        "mode: Warn; request fewer GPUs, or wait until pods that hold some end; gpu-admission quota -n team-a shows "
-        "who holds what [GA502]"
+        'Request fewer GPUs, or wait until some pods end: needs 2 GPUs, 1 of 8 left in limit "h100"; exceeded quota: gpu; '
+        "gpu-admission quota -n team-a shows who holds what; it is admitted all the same, because the quota has mode: Warn "
+        "[GA502]"
     )
     assert namespace.taken == 9
 
@@ -182,5 +185,5 @@ async def test_without_a_ledger_the_view_is_judged_by(start_webhook, namespace, 
     webhook = await start_webhook(ManifestsView([*example_cluster(), *shown]))
     response = await ask(webhook, train())
     assert response["status"]["message"] == (
-        'needs 2 GPUs, 0 of 8 left in limit "h100"; exceeded quota: gpu; wait until pods that hold some end [GA502]'
+        'Wait until some pods end: needs 2 GPUs, 0 of 8 left in limit "h100"; exceeded quota: gpu [GA502]'
     )

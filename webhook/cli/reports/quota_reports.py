@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.kubernetes.names import format_age
+from policies.kubernetes.names import format_age, format_amount
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.demands.device_kinds import unlimited_remark
-from policies.quota.limits.amounts import amount_with_unit
+from policies.quota.limits.amounts import amount_text
 from policies.quota.quota_json import QuotasJSON, quotas_json
 from policies.quota.quota_report import COUNTED_FROM, QUOTA, QuotaState, quota_reports
 from webhook.cli.options import check_namespace_exists
@@ -155,16 +155,21 @@ def _sections(report: QuotaReport) -> Iterator[Section]:
             [
                 each.limit.name,
                 _bar(each),
-                *(_amount(each.limit.unit, amount) for amount in (each.used, each.reserved, each.left)),
-                amount_with_unit(each.limit.unit, each.limit.hard),
+                *(each.scale.number(amount, each.limit.hard) for amount in (each.used, each.reserved, each.left)),
+                each.scale.text(each.limit.hard),
             ]
             for each in report.limits
         ]
-        yield Section([Table(["LIMIT", "USE", *numbers("USED", "RESERVED", "LEFT"), "HARD"], rows)])
+        differences = [Paragraph(f"{each.difference}.", Tone.QUIET) for each in report.limits if each.difference]
+        amounts = numbers("USED", "RESERVED", "LEFT")
+        yield Section([Table(["NAME", "USE", *amounts, "LIMIT"], rows), *differences])
         if report.holders is not None:
-            held = [(each.name, format_age(each.age), _amounts(report, each.amounts)) for each in report.holders]
-            nothing = Lines(["No pod or claim holds any of it."])
-            yield Section([_table("HELD BY", "HOLDS", held) if held else nothing])
+            held = [
+                (each.name, format_age(each.age), f"{_amounts(report, each.amounts)}{' (waits)' if each.waits else ''}")
+                for each in report.holders
+            ]
+            nothing = Lines(["No pod or claim uses any of it."])
+            yield Section([_table("USED BY", "USES", held) if held else nothing])
         yield Section([_table("ON ITS WAY", "RESERVES", [*map(partial(_reservation, report), report.reservations)])])
     yield Section([*map(_condition, report.conditions)])
 
@@ -217,7 +222,5 @@ def _amounts(report: QuotaReport, amounts: Amounts) -> str:
     return ", ".join(f"{limit.name} {_amount(limit.unit, amount)}" for limit, amount in by_limit if amount)
 
 
-def _amount(unit: Unit, amount: Fraction | None) -> str:
-    if amount is None:
-        return "?"
-    return amount_with_unit(unit, amount) if unit == "memory" else str(amount)
+def _amount(unit: Unit, amount: Fraction) -> str:
+    return amount_text(unit, amount) if unit == "memory" else format_amount(amount)

@@ -97,7 +97,15 @@ def report_usage_of_files(source: ClusterOptions) -> Usage:
     now, namespace = datetime.now(UTC), source.namespace
     report = usage_report(view, namespace, settings=files.settings.quota)
     waiting = wait_list(view, files.settings, now, Audience(namespace))
+    if waiting.rows and view.known_objects("GPUQuota", namespace):
+        notes.append(_QUOTAS_DIFFER)
     return Usage(report, tuple(notes), stuck_in(view, namespace, now), waiting)
+
+
+_QUOTAS_DIFFER = (
+    "a GPUQuota uses more than its namespace holds while pods wait, which count as the most that they can get; "
+    "gpu-admission quota shows both"
+)
 
 
 def sharing_notes(view: ClusterView, settings: Quotas) -> list[str]:
@@ -233,9 +241,14 @@ def _uses(report: UsageReport, titles: Sequence[str], rows: Sequence[_Row], left
     cells: list[list[Cell]] = [
         [
             *names,
-            str(use.kind),
+            use.kind.name(use.total),
             _bar(use, own),
-            *map(format_amount, (use.total, use.held, *([own] if report.namespace else []), use.free, use.unusable)),
+            format_amount(use.total),
+            f"{format_amount(use.held, use.total)}{f' ({format_amount(use.over)} twice)' if use.over and use.total else ''}",
+            *(
+                format_amount(each, use.total)
+                for each in (*([own] if report.namespace else []), use.free, use.unusable)
+            ),
         ]
         for names, use, own in rows
     ]
@@ -258,7 +271,7 @@ def _bar(use: ProductUse | NodeGPUs, own: Fraction | None) -> Bar:
     """Held and unusable devices; those of the only namespace apart from those that others hold."""
     if use.total is None or use.held is None:
         return Bar()
-    tone = Tone.BAD if use.held > use.total else Tone.GOOD
+    tone = Tone.BAD if use.over else Tone.GOOD
     held = [BarPart(use.held if own is None else own, "#", tone)]
     if own is not None:
         held.append(BarPart(max(use.held - own, _NONE), "=", Tone.NOTE))

@@ -17,7 +17,7 @@ from policies.kubernetes.objects import DEFAULT_NAMESPACE, fill_nulls, generate_
 from policies.outcome import questions
 from policies.quota.counting import charged_amounts
 from policies.quota.demands.bills import Uncountable
-from policies.quota.limits.amounts import AmountError, amount_with_unit, read_hard
+from policies.quota.limits.amounts import AmountError, read_hard, yaml_amount
 from policies.quota.limits.quota import QuotaError, parse_quota, quota_shown
 from policies.rules.decision import Severity
 from policies.rules.request import UserInfo
@@ -360,7 +360,7 @@ def _compare_charges(expected: dict[str, Any], trial: Trial) -> Iterator[Differe
         known = format_list([limit.name for limit in quota.limits])
         yield Difference(("charges", name), f"the GPUQuota has no such limit; it has {known}")
     for limit in quota.limits:
-        amount, got = charged.get(limit.name, _NOTHING), amount_with_unit(limit.unit, charged.get(limit.name, _NOTHING))
+        amount, got = charged.get(limit.name, _NOTHING), yaml_amount(limit.unit, charged.get(limit.name, _NOTHING))
         if limit.name not in expected:
             if amount:
                 yield Difference(("charges",), f"not expected: {limit.name}: {got}")
@@ -371,7 +371,7 @@ def _compare_charges(expected: dict[str, Any], trial: Trial) -> Iterator[Differe
             yield Difference(("charges", limit.name), str(error))
             continue
         if wanted != amount:
-            yield Difference(("charges", limit.name), f"expected {amount_with_unit(limit.unit, wanted)}, got {got}")
+            yield Difference(("charges", limit.name), f"expected {yaml_amount(limit.unit, wanted)}, got {got}")
 
 
 def _compare_fit(expected: ExpectedFit, explanations: Sequence[Explanation]) -> Iterator[Difference]:
