@@ -45,7 +45,7 @@ def reasons(group):
         (
             {GPU: "1", "cpu": "125", "memory": "4000Gi"},
             [
-                "4000Gi memory requested, and the node has 1000Gi in all",
+                "4,000 GiB memory requested, and the node has 1,000 GiB in all",
                 "125 cpu requested, 120 of 128 left beside the pods that run there",
             ],
         ),
@@ -82,7 +82,7 @@ def test_devices_in_use_are_named_after_too_little_memory(ask, k8s):
     asked = k8s.pod({"memory": "2Ti"}, resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"))
     answer = ask(asked, k8s.template(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), k8s.holding("train-0", [0]))
     assert reasons(answer.groups[0]) == [
-        "2048Gi memory requested, and the node has 1024Gi in all",
+        "2,048 GiB memory requested, and the node has 1,024 GiB in all",
         "request gpu requests 1 device of class gpu.nvidia.com; none of 1 can serve it",
     ]
 

@@ -103,7 +103,7 @@ def test_ended_pods_take_nothing(on, k8s):
             "4 example.com/fpga requested, and the node has 2 in all",
         ),
         ({"example.com/fpga": "4"}, {}, "4 example.com/fpga requested, and the node has none"),
-        ({"memory": "64Gi"}, {"memory": "32Gi"}, "64Gi memory requested, and the node has 32Gi in all"),
+        ({"memory": "64Gi"}, {"memory": "32Gi"}, "64 GiB memory requested, and the node has 32 GiB in all"),
         ({}, {"pods": "0"}, "no room for another pod: 0 pods can run on the node"),
     ],
 )

@@ -208,7 +208,7 @@ def test_gpuquota_counts_the_same():
         "spec": {"limits": [{"name": "all", "gpus": 1}, {"name": "mem", "memory": "100Gi"}]},
     }
     found = cells(h100(), bound("train"), quota)["quota"]
-    text = "the GPUQuota counts the same: all 1 GPU and mem 81559Mi"
+    text = "the GPUQuota counts the same: all 1 GPU and mem 79.6 GiB"
     assert found == Cell(Outcome.KEPT, text, Certainty.PREDICTED)
 
 

@@ -98,8 +98,8 @@ def test_limit_that_some_sizes_exceed_counts_other_amounts_and_may_be_exceeded()
     (found,) = plan(before, cut(config="all-2g.20gb")).limits
     assert found.outcome is Outcome.LOST
     assert found.sentence == (
-        "counts the same pods differently: 18636Mi of 20000Mi of memory used, before 9728Mi of 20000Mi of memory; it may be "
-        "exceeded; the memory of MIG 2g.20gb (18.2 to 20 GiB) is estimated"
+        "counts the same pods differently: 18.2 of 19.5 GiB used, before 9.5 of 19.5 GiB; it may be exceeded; "
+        "the memory of MIG 2g.20gb (18.2 to 20 GiB) is estimated"
     )
 
 

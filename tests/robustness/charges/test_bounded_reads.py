@@ -63,9 +63,9 @@ async def test_claims_beyond_what_is_read_are_refused_with_429(serve, namespace,
     namespace.limit()
     response = await ask(await serve(), train(1, resourceClaims=claims(32)))
     assert later(response, 10) == (
-        "quota gpu of namespace team-a cannot be charged: spec.resourceClaims names 32 ResourceClaimTemplates that are not "
-        "known yet, and at most 31 are read for a …; try again in 10 s, and create the templates first, or request fewer "
-        "claims [GA504]"
+        "Try again in 10 s, and create the templates first, or request fewer claims: quota gpu of namespace team-a cannot be "
+        "charged: spec.resourceClaims names 32 ResourceClaimTemplates that are not known yet, and at most 31 are read for a … "
+        "[GA504]"
     )
     assert namespace.charged == []
 
@@ -77,8 +77,8 @@ async def test_claims_beyond_what_can_be_charged_are_refused_for_good(serve, nam
     response = await ask(webhook, train(1, resourceClaims=claims(1001, template_name="gpus".format)))
     assert (response["status"]["code"], "details" in response["status"]) == (403, False)
     assert response["status"]["message"] == (
-        "quota gpu of namespace team-a cannot be charged: spec.resourceClaims has 1,001 claims from templates, and at most "
-        "1,000 can be charged for one pod; request fewer claims [GA504]"
+        "Request fewer claims: quota gpu of namespace team-a cannot be charged: spec.resourceClaims has 1,001 claims from "
+        "templates, and at most 1,000 can be charged for one pod [GA504]"
     )
     assert webhook.counted == [("enforce-quota", "too_many_claims")]
     assert namespace.charged == []

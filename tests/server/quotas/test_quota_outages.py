@@ -12,7 +12,7 @@ from webhook.cluster.manifests import ManifestsView
 async def test_quota_that_was_not_counted_yet_holds_up_where_it_is_enforced(serve, namespace, ask, train):
     namespace.limit(primed=False)
     webhook = await serve()
-    assert later(await ask(webhook, train()), 1).startswith("status unknown for quota: gpu, limits: h100; ")
+    assert ": status unknown for quota: gpu, limits: h100; " in later(await ask(webhook, train()), 1)
     assert "charged all the same" in warned(await ask(webhook, train(), "check-pods"))
     assert namespace.charged == ["1"]
 
@@ -26,7 +26,7 @@ async def test_quota_that_cannot_be_read_refuses_where_it_is_enforced_since_no_w
     status = (await ask(webhook, train()))["status"]
     assert (status["code"], "details" in status) == (403, False)
     assert status["message"].startswith(
-        'GPUQuota gpu of namespace team-a cannot be read: spec.limits[0].gpus: is "x"; '
+        'Show this to your administrator: GPUQuota gpu of namespace team-a cannot be read: spec.limits[0].gpus: is "x"; '
     )
     assert "counted when that is put right" in warned(await ask(webhook, train(), "check-pods"))
     assert webhook.counted == [("enforce-quota", "unreadable"), ("check-pods", "unreadable")]
@@ -38,8 +38,8 @@ async def test_api_server_that_fails_holds_up_where_quotas_are_enforced(serve, n
     sandbox.faults.add(failing(), verb=verb, path=f"{QUOTA}*")
     webhook = await serve()
     assert later(await ask(webhook, train()), 5) == (
-        "quota gpu of namespace team-a cannot be charged: etcdserver: leader changed; the namespace enforces its quota, so "
-        "GPUs must be charged first; try again in 5 s, and if that does not help, show this to your administrator [GA504]"
+        "Try again in 5 s, and if that does not help, show this to your administrator: quota gpu of namespace team-a cannot "
+        "be charged: etcdserver: leader changed; the namespace enforces its quota, so GPUs must be charged first [GA504]"
     )
     assert "counted when it is seen" in warned(await ask(webhook, train(), "check-pods"))
     assert webhook.counted == [("enforce-quota", "unavailable"), ("check-pods", "unavailable")]
@@ -55,8 +55,8 @@ async def test_right_that_we_lack_refuses_where_quotas_are_enforced_since_no_wai
     status = (await ask(webhook, train()))["status"]
     assert (status["code"], "details" in status) == (403, False)
     assert status["message"] == (
-        f"quota gpu of namespace team-a cannot be charged: {said}; the namespace enforces its quota, so GPUs mu…; "
-        "show this to your administrator [GA504]"
+        f"Show this to your administrator: quota gpu of namespace team-a cannot be charged: {said}; the namespace enforces "
+        "its quota, so GPUs mu… [GA504]"
     )
     assert "counted when it is seen" in warned(await ask(webhook, train(), "check-pods"))
 
