@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import marshal
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
 from types import MappingProxyType
@@ -262,6 +263,8 @@ class _Work:
 
     terms: Terms
     measure: Measure
+    requested: dict[tuple[bytes, str | None], tuple[DeviceDemand, ...]] = field(default_factory=dict)
+    """What claims of one spec request, by the spec as it is written and the PriorityClass."""
 
     def pod(self, document: Object) -> _SeenPod:
         """The amounts of a pod; an unreadable one counts as nothing, since no API server stores it."""
@@ -314,7 +317,10 @@ class _Work:
             got = self.measure.amounts(holdings_of_claim(claim, terms.view, terms.settings, priority_class))
             if origin is not None and origin.is_bound:
                 return got, got
-        demands = demands_of_claim(claim, terms.view, terms.settings, priority_class).demands
+        key = marshal.dumps((claim.get("apiVersion"), claim.get("spec")), 2), priority_class
+        if key not in self.requested:
+            self.requested[key] = demands_of_claim(claim, terms.view, terms.settings, priority_class).demands
+        demands = self.requested[key]
         requested = self.measure.amounts(demands if own is None else narrow_demands(demands, own))
         return got, larger_amounts(got, requested) if is_allocated else requested
 
