@@ -17,7 +17,7 @@ BUSY = [argument for name in CLUSTERS for argument in ("--cluster", EXAMPLES / n
 
 def parts_of(text):
     """The text of each section of a valid page, by name."""
-    tree = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text)
+    tree = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text.replace("<wbr>", ""))
     return {each.get("id"): " ".join(" ".join(each.itertext()).split()) for each in tree.iter("section")}
 
 

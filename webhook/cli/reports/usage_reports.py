@@ -97,15 +97,7 @@ def report_usage_of_files(source: ClusterOptions) -> Usage:
     now, namespace = datetime.now(UTC), source.namespace
     report = usage_report(view, namespace, settings=files.settings.quota)
     waiting = wait_list(view, files.settings, now, Audience(namespace))
-    if waiting.rows and view.known_objects("GPUQuota", namespace):
-        notes.append(_QUOTAS_DIFFER)
     return Usage(report, tuple(notes), stuck_in(view, namespace, now), waiting)
-
-
-_QUOTAS_DIFFER = (
-    "a GPUQuota uses more than its namespace holds while pods wait, which count as the most that they can get; "
-    "gpu-admission quota shows both"
-)
 
 
 def sharing_notes(view: ClusterView, settings: Quotas) -> list[str]:
