@@ -238,6 +238,12 @@ def closest(text: Any, known: Iterable[str], *, likeness: float = 0.7) -> str | 
     return by_lower[matches[0]] if matches else None
 
 
+def did_you_mean(text: str, known: Iterable[str]) -> str:
+    """The end of a message on a name that does not exist; empty if no known name is near."""
+    guess = closest(text, known, likeness=0.85)
+    return f"; did you mean {printable(guess)}?" if guess else ""
+
+
 def write_closest(text: Any, known: Iterable[str], otherwise: Otherwise) -> str | Otherwise:
     """A remedy: to write the known name that was probably meant, or something else if none is near."""
     guess = closest(text, known)

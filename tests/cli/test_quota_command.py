@@ -81,7 +81,11 @@ def test_namespace_without_a_quota_is_not_limited(invoke, write):
     done = invoke("quota", "--cluster", file, "-n", "team-b")
     assert (done.exit_code, done.stdout) == (
         0,
-        "Namespace team-b has no GPUQuota, so it has no limits; the command usage lists pods with GPUs.\n",
+        (
+            "Namespace team-b has no GPUQuota, so no limit holds. To write one:\n"
+            "  gpu-admission generate quota -n team-b --gpus 8\n"
+            "gpu-admission usage lists the pods with GPUs.\n"
+        ),
     )
 
 
@@ -90,9 +94,21 @@ def test_cluster_without_quotas_is_not_limited(invoke, write):
     done = invoke("quota", "--cluster", file)
     assert (done.exit_code, done.stdout) == (
         0,
-        "No GPUQuota exists, so no namespace has limits; the command usage lists pods with GPUs.\n",
+        (
+            "No namespace has a GPUQuota, so no limit holds. To write one:\n"
+            "  gpu-admission generate quota -n NAMESPACE --gpus 8\n"
+            "gpu-admission usage lists the pods with GPUs.\n"
+        ),
     )
     assert json.loads(invoke("quota", "--cluster", file, "-o", "json").stdout) == {"quotas": [], "notes": []}
+
+
+def test_files_without_quotas_are_no_error(invoke, write):
+    done = invoke("quota", "--cluster", write("namespace.yaml", namespace()))
+    assert done.exit_code == 0
+    assert done.stdout.startswith("No namespace has a GPUQuota")
+    note = "Note: the files have no GPUQuotas; kubectl get gpuquotas -A -o yaml prints those of a cluster."
+    assert " ".join(done.stdout.split()).endswith(note)
 
 
 def test_facts_missing_from_the_files_are_noted(invoke, write):
@@ -150,13 +166,9 @@ def test_settings_of_a_file_hold(invoke, write):
         ),
         (["-n", "../a b"], 'invalid namespace name "../a b"'),
         (["--cluster", "all.yaml", "-n", "team-x"], "namespace team-x does not exist"),
-        (
-            ["--cluster", "namespace.yaml"],
-            "nothing to show: no GPUQuota in namespace.yaml; kubectl get gpuquotas -A -o yaml prints those of a cluster",
-        ),
         (["--kubeconfig", "/nonexistent/config"], "kubeconfig file /nonexistent/config not found"),
     ],
-    ids=["files and cluster", "impossible namespace", "no such namespace", "no quota", "no kubeconfig"],
+    ids=["files and cluster", "impossible namespace", "no such namespace", "no kubeconfig"],
 )
 def test_wrong_usage_is_reported(invoke, write, arguments, expected):
     write("all.yaml", namespace(), quota())

@@ -66,7 +66,11 @@ async def test_namespace_of_a_running_cluster_without_a_quota_is_not_limited(liv
     done = await live("-n", "team-legacy")
     assert (done.returncode, done.stdout) == (
         0,
-        "Namespace team-legacy has no GPUQuota, so it has no limits; the command usage lists pods with GPUs.\n",
+        (
+            "Namespace team-legacy has no GPUQuota, so no limit holds. To write one:\n"
+            "  gpu-admission generate quota -n team-legacy --gpus 8\n"
+            "gpu-admission usage lists the pods with GPUs.\n"
+        ),
     )
 
 

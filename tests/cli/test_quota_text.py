@@ -202,7 +202,13 @@ def test_notes_come_after_the_quotas():
 
 
 def test_no_quota_is_reported():
-    assert shown() == "No GPUQuota exists, so no namespace has limits; the command usage lists pods with GPUs."
+    assert shown() == (
+        "No namespace has a GPUQuota, so no limit holds. To write one:\n"
+        "  gpu-admission generate quota -n NAMESPACE --gpus 8\n"
+        "gpu-admission usage lists the pods with GPUs."
+    )
     assert shown(namespace="team-a") == (
-        "Namespace team-a has no GPUQuota, so it has no limits; the command usage lists pods with GPUs."
+        "Namespace team-a has no GPUQuota, so no limit holds. To write one:\n"
+        "  gpu-admission generate quota -n team-a --gpus 8\n"
+        "gpu-admission usage lists the pods with GPUs."
     )

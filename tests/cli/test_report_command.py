@@ -51,7 +51,10 @@ def test_page_of_a_namespace_names_no_other(invoke):
 
 def test_namespace_that_does_not_exist_is_refused(invoke):
     done = invoke("report", *BUSY, "-n", "team-visoin", "-o", "-")
-    assert (done.exit_code, done.stderr) == (2, "Error: namespace team-visoin does not exist\n")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "Error: namespace team-visoin does not exist; did you mean team-vision?\n",
+    )
 
 
 def test_file_that_cannot_be_written_is_named(invoke, folder):

@@ -148,3 +148,9 @@ spec:
 """
     done = invoke("review", "--settings", write("settings.yaml", settings), write("pod.yaml", pod()))
     assert done.stderr.startswith("settings.yaml:9:15: Write deny, warn, audit or off: ")
+
+
+def test_misspelt_file_gets_a_hint(invoke, write, pod):
+    write("train.yaml", pod())
+    done = invoke("review", "trian.yaml")
+    assert done.stderr.startswith("trian.yaml: no such file or directory; did you mean train.yaml?\n")

@@ -62,7 +62,10 @@ def test_id_may_be_written_small(invoke):
     assert invoke("rules", "ga313").stdout == invoke("rules", "GA313").stdout
 
 
-@pytest.mark.parametrize(("wrong", "hint"), [("GA3077", "did you mean GA307"), ("307", "did you mean GA307?")])
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [("GA3077", "did you mean GA307"), ("307", "did you mean GA307?"), ("GA1O2", "did you mean GA102?")],
+)
 def test_unknown_id_gets_a_hint(invoke, wrong, hint):
     done = invoke("rules", wrong)
     assert (done.exit_code, done.stdout) == (2, "")

@@ -242,7 +242,7 @@ def test_help_of_a_command_has_examples(invoke, command):
 def test_unknown_command_is_a_usage_error(invoke):
     done = invoke("reveiw")
     assert done.exit_code == 2
-    assert "No such command 'reveiw'" in done.stderr
+    assert done.stderr.endswith("Error: No such command 'reveiw'. Did you mean 'review'?\n")
 
 
 def test_version_is_that_of_the_distribution(run):

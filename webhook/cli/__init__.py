@@ -77,6 +77,20 @@ class LazyGroup(click.Group):
             print_lines(shown.getvalue().removesuffix("\n").split("\n"), err=True)
             sys.exit(error.exit_code)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments name; the error on an unknown one names the nearest that exists."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from policies.kubernetes.names import closest
+
+            guess = None if args[0].startswith("-") else closest(args[0], self.summaries)
+            if guess is None:
+                raise
+            raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{guess}'?", ctx) from error
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""
         return list(self.summaries)

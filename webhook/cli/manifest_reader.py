@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import yaml
 
-from policies.kubernetes.names import printable, shown
+from policies.kubernetes.names import did_you_mean, printable, shown
 from policies.kubernetes.objects import FieldPath, fill_nulls, lookup
 from policies.kubernetes.yaml import Document, Limits, Position, YAMLError, scan_documents
 from policies.kubernetes.yaml_events import value as settled_value
@@ -291,7 +292,9 @@ class ManifestReader:
         try:
             return read_stream(sys.stdin.buffer, STDIN) if file == "-" else read_file(file)
         except OSError as error:
-            self.problems.append(Problem(STDIN if file == "-" else file, reason_of(error)))
+            self.problems.append(
+                Problem(STDIN if file == "-" else file, f"{reason_of(error)}{_similar_file(error, file)}")
+            )
             return None
 
     def _not_opened(self, error: OSError) -> None:
@@ -342,6 +345,17 @@ def untyped_problem(value: dict[str, Any]) -> tuple[str, str] | None:
         return None
     number = "both" if len(missing) == 2 else "one"
     return missing[0], f"has no {' and no '.join(missing)}; every object of Kubernetes names {number}"
+
+
+def _similar_file(error: OSError, file: str) -> str:
+    """The end of a message on a file that does not exist: the name that was probably meant in its folder."""
+    folder, name = os.path.split(file)
+    if error.errno != errno.ENOENT or not name:
+        return ""
+    try:
+        return did_you_mean(name, os.listdir(folder or "."))
+    except OSError:
+        return ""
 
 
 def _why_no_object(value: Any) -> str:

@@ -160,4 +160,8 @@ def check_namespace_exists(view: ClusterView, namespace: str) -> None:
         NoNamespaceError: The namespace does not exist.
     """
     if namespace and view.get("Namespace", namespace) is None:
-        raise NoNamespaceError(f"namespace {namespace} does not exist")
+        from policies.kubernetes.names import did_you_mean
+        from policies.kubernetes.objects import name_of
+
+        hint = did_you_mean(namespace, map(name_of, view.known_objects("Namespace")))
+        raise NoNamespaceError(f"namespace {namespace} does not exist{hint}")

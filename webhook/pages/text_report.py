@@ -279,7 +279,7 @@ def _pieces(word: str, room: int) -> Iterator[str]:
 
 
 def fit_to_terminal(lines: Iterable[str], stream: TextIO | None = None) -> Iterator[str]:
-    """Lines that a report did not lay out, wrapped if the stream, by default standard output, is a terminal."""
+    """Lines that a report did not lay out, wrapped if the stream, or standard output, is a terminal."""
     width = terminal_width(stream)
     return iter(lines) if width is None else wrap_lines(lines, width)
 

@@ -191,6 +191,9 @@ def _severity(rule: Rule) -> str:
 
 
 def _unknown(rule_id: str, rules: Sequence[Rule]) -> str:
-    alike = get_close_matches(rule_id.upper(), [rule.id for rule in rules])
+    known = [rule.id for rule in rules]
+    # Letters that are typed for digits: GA1O2.
+    written = rule_id.upper().translate(str.maketrans("OIL", "011"))
+    alike = [written] if written in known else get_close_matches(written, known)
     hint = f"did you mean {' or '.join(sorted(alike))}?" if alike else "gpu-admission rules lists them all."
     return f"there is no rule {rule_id}; {hint}"

@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-import click
-
 from policies.kubernetes.names import format_age, format_amount
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.demands.device_kinds import unlimited_remark
@@ -78,17 +76,14 @@ def report_quotas_of_files(source: ClusterOptions) -> QuotaReports:
 
     Raises:
         UnreadableInputError: Files have problems.
-        click.UsageError: The files have no GPUQuotas.
         NoNamespaceError: The namespace does not exist.
     """
     files, namespace = read_cluster_files(source.cluster, source.settings), source.namespace
     view = ManifestsView(files.facts)
-    if view.list(QUOTA, namespace) is UNKNOWN:
-        raise click.UsageError(
-            f"nothing to show: no GPUQuota in {', '.join(source.cluster)}; kubectl get gpuquotas -A -o yaml prints those of a "
-            "cluster"
-        )
     check_namespace_exists(view, namespace)
+    if view.list(QUOTA, namespace) is UNKNOWN:
+        note = "the files have no GPUQuotas; kubectl get gpuquotas -A -o yaml prints those of a cluster"
+        return QuotaReports((), namespace, (note,))
     gaps = [f"the files have no {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
     return report_quotas_of_view(view, files.settings, namespace, [*files.notes, *gaps])
 
@@ -132,13 +127,17 @@ def text(quotas: QuotaReports, width: int | None = None) -> str:
     """All reports, with a summary if there are several; `width` is that of the terminal if None."""
     sections = [section for report in quotas.reports for section in _sections(report)]
     if not sections:
-        where = (
-            f"Namespace {quotas.namespace} has no GPUQuota, so it has"
-            if quotas.namespace
-            else ("No GPUQuota exists, so no namespace has")
-        )
-        limits = "no limits" if quotas.namespace else "limits"
-        sections = [Section([Lines([f"{where} {limits}; the command usage lists pods with GPUs."])])]
+        where = f"Namespace {quotas.namespace} has no GPUQuota" if quotas.namespace else "No namespace has a GPUQuota"
+        generate = f"gpu-admission generate quota -n {quotas.namespace or 'NAMESPACE'} --gpus 8"
+        sections = [
+            Section(
+                [
+                    Lines([f"{where}, so no limit holds. To write one:"]),
+                    Lines([generate], 2, is_copied=True),
+                    Lines(["gpu-admission usage lists the pods with GPUs."]),
+                ]
+            )
+        ]
     sections.append(Section(notes(quotas.notes)))
     if len(quotas.reports) > 1:
         counts = Counter(report.state for report in quotas.reports)
