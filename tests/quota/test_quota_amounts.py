@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from policies.kubernetes.quantities import parse_quantity
 from policies.quota.limits.amounts import amount_of_limit, amount_text, quoted_value, sufficient_limit, yaml_amount
+from policies.quota.limits.quota import Limit
+from policies.quota.quota_report import LimitUse
 
 
 @pytest.mark.parametrize(
@@ -69,3 +71,36 @@ def test_limit_that_allows_an_amount_is_round(unit, amount, limit, text):
 )
 def test_value_in_a_message_is_at_most_80_characters(value, text):
     assert quoted_value(value) == text
+
+
+@pytest.mark.parametrize(
+    ("held", "waiting", "text"),
+    [
+        (49, 0, ""),
+        (None, 0, ""),
+        (
+            7,
+            24,
+            (
+                "all: 7 of the 49 GPUs used are held now, 24 GPUs for pods and claims that wait (the most that they can get) and "
+                "18 GPUs for what allocated claims can get next"
+            ),
+        ),
+        (
+            25,
+            24,
+            "all: 25 of the 49 GPUs used are held now, 24 GPUs for pods and claims that wait (the most that they can get)",
+        ),
+    ],
+    ids=["all held", "unknown", "both", "waiting"],
+)
+def test_use_that_is_not_held_is_explained(held, waiting, text):
+    use = LimitUse(
+        Limit("all", "gpus", Fraction(48)),
+        Fraction(49),
+        Fraction(0),
+        counted=True,
+        held=None if held is None else Fraction(held),
+        waiting=Fraction(waiting),
+    )
+    assert use.difference == text
