@@ -15,6 +15,7 @@ from policies.quota.limits.amounts import amount_text
 from policies.quota.quota_json import QuotasJSON, quotas_json
 from policies.quota.quota_report import COUNTED_FROM, QUOTA, QuotaState, quota_reports
 from webhook.cli.options import check_namespace_exists
+from webhook.cli.progress import current_progress
 from webhook.cli.settings import read_cluster_files
 from webhook.cli.text_layout import output_text
 from webhook.cluster.manifests import ManifestsView
@@ -92,6 +93,7 @@ def report_quotas_of_view(
     view: ClusterView, policy: GPUAdmissionPolicy, namespace: str, notes: Sequence[str]
 ) -> QuotaReports:
     """Report the quotas of a namespace, or of all if it is empty; without a quota, the notes are dropped."""
+    current_progress().show("counting what quotas use")
     found = quota_reports(view, policy, datetime.now(UTC), namespace)
     reports = () if isinstance(found, Unknown) else found
     remark = unlimited_remark(view, policy.quota)

@@ -27,6 +27,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.outcome import Audience
 from policies.quota.demands.device_kinds import unlimited_remark
 from webhook.cli.options import check_namespace_exists
+from webhook.cli.progress import current_progress
 from webhook.cli.settings import read_cluster_files
 from webhook.cli.text_layout import output_text
 from webhook.cluster.manifests import ManifestsView
@@ -95,7 +96,10 @@ def report_usage_of_files(source: ClusterOptions) -> Usage:
     notes = [f"the files have no {kind}s, so {USAGE_WITHOUT[kind]}" for kind in READ_FROM if view.list(kind) is UNKNOWN]
     notes += sharing_notes(view, files.settings.quota)
     now, namespace = datetime.now(UTC), source.namespace
+    progress = current_progress()
+    progress.show("counting GPUs")
     report = usage_report(view, namespace, settings=files.settings.quota)
+    progress.show("finding out why pods wait")
     waiting = wait_list(view, files.settings, now, Audience(namespace))
     return Usage(report, tuple(notes), stuck_in(view, namespace, now), waiting)
 
