@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import base64
 import re
+from datetime import UTC, datetime
 from hashlib import sha256
 
 import html5lib
 import pytest
 
-from policies.analyses.overview import visible_overview
+from policies.analyses.overview import overview, visible_overview
 from policies.analyses.usage.node_gpus import UnusableKind
 from policies.outcome import Audience
+from policies.rules.settings import DEFAULTS
 from tests.pages.shown_cluster import earlier_objects, namespace, quota, shown_objects
 from tests.usage.usage_objects import NOTHING, node, pod
 from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report import _REASON_WORDS, PARTS, render_report_parts
 
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<img src=x onerror=alert(1)>\"'{{7*7}}</script><script>alert(2)</script>"
 
@@ -343,3 +346,9 @@ def test_pods_that_do_not_run_and_unhealthy_gpus_are_shown(report_page):
     assert "4 GPUs: 2 held (1 of them unhealthy), 2 free" in summary
     assert "node-1 2 of 4 GPUs held, 2 free unhealthy GPU team-a/sick and team-a/stuck" in nodes
     assert "unhealthy: the kubelet reports it as unhealthy" in nodes
+
+
+def test_rounded_amounts_have_their_exact_value_as_a_tooltip():
+    labels = {"nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.replicas": "4"}
+    view = ManifestsView([*NOTHING, node(gpus=8, labels=labels), pod(gpus=1)])
+    assert '<span title="exactly 0.25">0.2</span>' in render_report_parts(overview(view, DEFAULTS, NOW))["summary"]
