@@ -32,12 +32,17 @@ _GAP = 2
 _WIDTH = 100
 """The width if a stream is not a terminal."""
 _NARROWEST, _WIDEST = 40, 140
-_BAR, _SHORT_BAR, _WIDE = 22, 12, 90
-"""The characters of a bar, in terminals of at least `_WIDE` columns and in others."""
+_BAR = 22
+"""The characters of a bar in terminals of at least `_WIDE` columns."""
+_SHORT_BAR = 12
+"""The characters of a bar in narrower terminals."""
+_WIDE = 90
 _NAME_WIDTH = 12
 """Of an entry."""
-_WHOLE_WORD, _PIECE = 24, 12
-"""The length of words that are not broken while all columns have room for theirs, and of pieces that never are."""
+_WHOLE_WORD = 24
+"""Words of at most this length are not broken while all columns have room for theirs."""
+_PIECE = 12
+"""Pieces of at most this length are never broken."""
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
