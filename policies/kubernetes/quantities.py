@@ -177,13 +177,13 @@ def _shared_amounts(amounts: Amounts) -> Amounts:
     return amounts
 
 
-def amount_text(resource: str, amount: int, beside: int | None = None) -> str:
+def resource_amount(resource: str, amount: int, beside: int | None = None) -> str:
     """An amount of a resource as `format_amount` writes it, bytes in GiB: `47.8`, `15 GiB`."""
-    return f"{amount_number(resource, amount, beside)}{' GiB' if resource.startswith(_BYTES) else ''}"
+    return f"{bare_resource_amount(resource, amount, beside)}{' GiB' if resource.startswith(_BYTES) else ''}"
 
 
-def amount_number(resource: str, amount: int, beside: int | None = None) -> str:
-    """An amount as `amount_text` writes it, without a unit: the `15` of `15 of 207 GiB`."""
+def bare_resource_amount(resource: str, amount: int, beside: int | None = None) -> str:
+    """An amount as `resource_amount` writes it, without a unit: the `15` of `15 of 207 GiB`."""
     size = ONE * (_GIBI if resource.startswith(_BYTES) else 1)
     return format_amount(Fraction(amount, size), None if beside is None else Fraction(beside, size))
 

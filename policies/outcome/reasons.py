@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import format_count, format_list, shorten
 from policies.kubernetes.nodes import Taint, labels_of
-from policies.kubernetes.quantities import ONE, amount_number, amount_text
+from policies.kubernetes.quantities import ONE, bare_resource_amount, resource_amount
 from policies.outcome.claims import quota_remedy
 
 if TYPE_CHECKING:
@@ -247,8 +247,8 @@ def _shortage_reason(shortages: Sequence[Shortage]) -> Reason:
     """The reason for too little of a resource, with the numbers of the node that has the most left."""
     best = max(shortages, key=lambda shortage: (shortage.left, shortage.allocatable))
     name = best.resource
-    requested = amount_text(name, best.requested, best.allocatable if best.is_permanent else best.left)
-    left, allocatable = amount_number(name, best.left, best.allocatable), amount_text(name, best.allocatable)
+    requested = resource_amount(name, best.requested, best.allocatable if best.is_permanent else best.left)
+    left, allocatable = bare_resource_amount(name, best.left, best.allocatable), resource_amount(name, best.allocatable)
     facts: dict[str, Any] = {"resource": name, "asked": requested, "left": left, "allocatable": allocatable}
     at_most = "at most " if len({shortage.left for shortage in shortages}) > 1 else ""
     if name == "pods":
@@ -258,7 +258,7 @@ def _shortage_reason(shortages: Sequence[Shortage]) -> Reason:
     elif best.is_permanent:
         most = "at most " if len({shortage.allocatable for shortage in shortages}) > 1 else ""
         all_of_it = max(shortage.allocatable for shortage in shortages)
-        sentence = f"{requested} {name} requested, and the node has {most}{amount_text(name, all_of_it)} in all"
+        sentence = f"{requested} {name} requested, and the node has {most}{resource_amount(name, all_of_it)} in all"
     else:
         sentence = f"{requested} {name} requested, {at_most}{left} of {allocatable} left beside the pods that run there"
     return Reason(ReasonKind.RESOURCES, sentence, facts=facts)

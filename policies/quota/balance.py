@@ -84,7 +84,7 @@ class QuotaBalance:
                 yield (
                     f'raise limit "{limit.name}" of GPUQuota {QUOTA_NAME} in namespace {namespace} to '
                     f"{sufficient_limit(limit.unit, use, limit.hard)} to fit everything: "
-                    f"{scale.of_limit(use, limit.hard)}{scale.of_what} would be used"
+                    f"{scale.of_limit(use, limit.hard)}{scale.of_memory} would be used"
                 )
 
 

@@ -235,9 +235,9 @@ def _shortage_text(over: Over) -> str:
     """`needs 4 GPUs, 2 of 8 left in limit "all" (1 reserved)`."""
     scale = AmountScale.of(over.unit, over.requested, over.hard)
     if over.requested > over.hard:
-        needs = f"needs {scale.text(over.requested, over.hard)}{scale.of_what}"
+        needs = f"needs {scale.text(over.requested, over.hard)}{scale.of_memory}"
         return f'{needs}, and limit "{over.name}" allows at most {scale.short(over.hard)}'
-    needs = f"needs {scale.text(over.requested, over.left)}{scale.of_what}"
+    needs = f"needs {scale.text(over.requested, over.left)}{scale.of_memory}"
     reserved = f" ({scale.number(over.reserved)} reserved)" if over.reserved else ""
     left = f"{scale.number(over.left, over.hard)} of {scale.short(over.hard)} left"
     return f'{needs}, {left} in limit "{over.name}"{reserved}'

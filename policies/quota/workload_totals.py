@@ -210,13 +210,13 @@ def _message(short: _Short, quota: Quota) -> str:
     limit, number = short.limit, sum(each.count.pods for each in short.pods)
     subject = "1 pod requests" if number == 1 else f"{number:,} pods at once request"
     scale, most = AmountScale.of(limit.unit, short.requested, limit.hard), min(short.left, limit.hard)
-    requested = f"{subject} {scale.text(short.requested, most)}{scale.of_what}"
+    requested = f"{subject} {scale.text(short.requested, most)}{scale.of_memory}"
     if short.shared:
-        requested += f" ({scale.text(short.shared)}{scale.of_what} in claims that they share)"
+        requested += f" ({scale.text(short.shared)}{scale.of_memory} in claims that they share)"
     if short.requested > limit.hard:
-        room = f"allows at most {scale.text(limit.hard)}{scale.of_what}"
+        room = f"allows at most {scale.text(limit.hard)}{scale.of_memory}"
     else:
-        room = f"has {scale.of_limit(short.left, limit.hard)}{scale.of_what} left"
+        room = f"has {scale.of_limit(short.left, limit.hard)}{scale.of_memory} left"
     text = f'{requested}, but limit "{limit.name}" of GPUQuota {QUOTA_NAME} {room}'
     if quota.mode == "Warn":
         return f"{text}; all are admitted all the same, because the quota has mode: Warn"

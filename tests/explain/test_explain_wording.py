@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.kubernetes.names import format_count, format_list, format_ranges, inflect
-from policies.kubernetes.quantities import ONE, amount_text, pod_amounts
+from policies.kubernetes.quantities import ONE, pod_amounts, resource_amount
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_predicate_agrees_with_its_subjects():
     [("cpu", ONE // 2, "0.5"), ("memory", 1536 * 1024**2 * ONE, "1.5 GiB"), ("nvidia.com/gpu", 8 * ONE, "8")],
 )
 def test_amounts_are_spoken_in_units_that_people_use(resource, amount, text):
-    assert amount_text(resource, amount) == text
+    assert resource_amount(resource, amount) == text
 
 
 def container(cpu, **rest):

@@ -24,7 +24,7 @@ from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.app import Calls
 from webhook.server.caller_limits import Callers
-from webhook.server.connection_limits import ConnectionLimits
+from webhook.server.config import ConnectionLimits
 from webhook.server.explain_gate import NamedClients
 from webhook.server.guarded_connection import Endpoint, OpenConnections
 from webhook.server.guarded_site import GuardedSite, create_runner, protocol_factory

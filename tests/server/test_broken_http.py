@@ -7,7 +7,7 @@ import json
 import pytest
 from aiohttp import web
 
-from webhook.server.connection_limits import ConnectionLimits
+from webhook.server.config import ConnectionLimits
 from webhook.server.guarded_connection import Endpoint, OpenConnections
 from webhook.server.guarded_site import GuardedSite, create_application_runner, protocol_factory
 from webhook.server.metrics import Metrics

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.server.connection_limits import ConnectionLimits
+from webhook.server.config import ConnectionLimits
 from webhook.server.guarded_connection import OpenConnections, counted_address
 
 

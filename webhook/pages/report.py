@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.analyses.overview import HIDDEN, NodeState
 from policies.analyses.usage.cells import CellState
-from policies.analyses.usage.node_gpus import DeviceForm, Provider, UnusableKind
+from policies.analyses.usage.node_gpus import Provider, UnusableKind
 from policies.analyses.usage.usage_report import sum_if_known
 from policies.kubernetes.names import format_age, format_amount, format_count, format_list, format_ranges, with_capital
 from policies.rules.decision import Severity
@@ -191,12 +191,9 @@ def _node_line(node: NodeOverview) -> NodeLine:
     )
 
 
-_FORM_WORDS = {DeviceForm.WHOLE: "GPUs", DeviceForm.MIG: "MIG devices", DeviceForm.SHARED: "shares"}
-
-
 def _node_words(node: NodeOverview) -> str:
     forms = {each.kind.form for each in node.gpus}
-    devices = _FORM_WORDS[forms.pop()] if len(forms) == 1 else "devices"
+    devices = f"{forms.pop().noun}s" if len(forms) == 1 else "devices"
     if len(node.gpus) == 1:
         devices = node.gpus[0].kind.words(node.gpus[0].total)
     total, held = sum_if_known(each.total for each in node.gpus), sum_if_known(each.held for each in node.gpus)

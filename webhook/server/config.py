@@ -1,12 +1,9 @@
-"""The configuration of a server: addresses, certificate, allowed clients, and shutdown."""
+"""The configuration of a server: addresses, certificate, clients, limits on connections, shutdown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from webhook.server.connection_limits import ConnectionLimits
-from webhook.server.tls import POLL_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +13,10 @@ if TYPE_CHECKING:
 
 EXPLAIN_PORT = 8445
 """The default port of explanations, which the installation uses."""
+POLL_SECONDS = 10.0
+"""Seconds between two reads of certificates. The kubelet brings a changed Secret after up to a minute or two anyway."""
+FEWEST = 8
+"""The smallest limit on connections: an eighth of it is one connection."""
 
 
 class CannotServe(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
@@ -44,6 +45,17 @@ class ClientCertificates:
     def __post_init__(self) -> None:
         if not self.names:
             raise ValueError("A client CA without allowed client names allows no client; name the API server's client.")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Limits on the open connections of one port. Connections of known client certificates do not count."""
+
+    total: int = 2048
+    """With a TLS handshake begun in each of them they take 140 MiB; silent ones take 2 MiB."""
+    per_address: int = 1024
+    """An API server holds one connection per concurrent call, and Konnectivity puts several API servers behind one
+    address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Protocol
 
-from webhook.server.connection_limits import FEWEST
+from webhook.server.config import FEWEST
 from webhook.server.logs import log_closed_connections
 from webhook.server.tls import peer_name
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from webhook.server.connection_limits import ConnectionLimits
+    from webhook.server.config import ConnectionLimits
 
 
 _MOST_ENCRYPTED = 20 * 1024

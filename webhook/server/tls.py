@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from certs import BadKeyPair, KeyPair, load_key_pair, parse_certificates
+from webhook.server.config import POLL_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
     from certs import KeyPairFiles
 
-
-POLL_SECONDS = 10.0
-"""Seconds between two reads of the files. The kubelet brings a changed Secret after up to a minute or two anyway."""
 
 _logger = logging.getLogger("gpu_admission.tls")
 

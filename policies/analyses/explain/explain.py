@@ -36,7 +36,7 @@ from policies.kubernetes.objects import (
 )
 from policies.kubernetes.pod_status import is_rejected, waiting_containers
 from policies.kubernetes.pods import Pod
-from policies.kubernetes.quantities import ONE, amount_text
+from policies.kubernetes.quantities import ONE, resource_amount
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
@@ -195,8 +195,8 @@ def _changes_of_pod(outcome: PlacementOutcome) -> Iterator[Suggestion]:
     for resource, left in outcome.nodes_short_of_a_resource().items():
         most = max(left.values()) // ONE * ONE
         if "/" in resource and most:
-            asked = amount_text(resource, question.resources[resource])
-            sentence = f"request {amount_text(resource, most)} {resource} instead of {asked}"
+            asked = resource_amount(resource, question.resources[resource])
+            sentence = f"request {resource_amount(resource, most)} {resource} instead of {asked}"
             lower = replace(question, resources={**question.resources, resource: most})
             yield from _if_it_helps(outcome, Change.COUNT, sentence, lower, [[*left]])
 

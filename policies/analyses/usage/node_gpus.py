@@ -13,7 +13,7 @@ from policies.kubernetes.bounds import count_work
 from policies.kubernetes.names import format_amount, format_count, shorten
 from policies.kubernetes.nodes import is_cordoned, preventing_taints
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, name_of, namespace_of
-from policies.kubernetes.quantities import amount_number, amount_text, billionths, pod_amounts
+from policies.kubernetes.quantities import bare_resource_amount, billionths, pod_amounts, resource_amount
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
@@ -38,6 +38,11 @@ class DeviceForm(StrEnum):
     MIG = "mig"
     SHARED = "shared"
     """A replica that the device plugin advertises, of a GPU or of a MIG device."""
+
+    @property
+    def noun(self) -> str:
+        """The word for one such device."""
+        return {DeviceForm.WHOLE: "GPU", DeviceForm.MIG: "MIG device", DeviceForm.SHARED: "share"}[self]
 
 
 class Provider(StrEnum):
@@ -283,11 +288,11 @@ class UnusableNodes:
         return None
 
     def _sentence(self, resource: str, left: int, allocatable: int) -> str:
-        most = amount_text(resource, allocatable)
+        most = resource_amount(resource, allocatable)
         if resource == "pods":
             return f"the node has no room for another pod: it runs {most} already"
-        least = amount_text(resource, self._least[resource])
-        rest = amount_number(resource, left, self._least[resource])
+        least = resource_amount(resource, self._least[resource])
+        rest = bare_resource_amount(resource, left, self._least[resource])
         return f"the node has {rest} of {most} {resource} left, and every pod with GPUs requests at least {least}"
 
 

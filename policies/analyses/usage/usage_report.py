@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 
 _NONE = Fraction(0)
-_FORM_WORDS = {DeviceForm.WHOLE: "GPU", DeviceForm.MIG: "MIG device", DeviceForm.SHARED: "share"}
 _Amounts = tuple[tuple[OfferedKind, Fraction], ...]
 
 
@@ -134,7 +133,7 @@ class FormTotal(NamedTuple):
 
     def words(self, amount: Fraction | None) -> str:
         """The words for an amount of such devices: `GPU`, `MIG devices`."""
-        return inflected(_FORM_WORDS[self.form], format_amount(amount))
+        return inflected(self.form.noun, format_amount(amount))
 
     @property
     def sentence(self) -> str:

@@ -172,7 +172,7 @@ class AmountScale(NamedTuple):
         return f"{self.number(amount, limit)} of {self.text(limit)}"
 
     @property
-    def of_what(self) -> str:
+    def of_memory(self) -> str:
         """The words ` of memory`, to follow an amount of memory; empty for other units."""
         return " of memory" if self.unit == "memory" else ""
 

@@ -10,8 +10,7 @@ import pytest
 from certs import make_authority
 from testbed.client_certificates import issue_client
 from webhook.server import guarded_connection
-from webhook.server.config import ClientCertificates
-from webhook.server.connection_limits import ConnectionLimits
+from webhook.server.config import ClientCertificates, ConnectionLimits
 
 WHOLE = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
 HALF = b"POST /convert-pods HTTP/1.1\r\nHost: local"

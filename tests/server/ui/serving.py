@@ -10,7 +10,7 @@ from policies.kubernetes.view import PassingView
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.clockwork import Clockwork
 from webhook.server.app import Traffic
-from webhook.server.connection_limits import ConnectionLimits
+from webhook.server.config import ConnectionLimits
 from webhook.server.guarded_connection import Endpoint, OpenConnections
 from webhook.server.guarded_site import GuardedSite, create_runner, protocol_factory
 from webhook.server.live_reports import LiveReports

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from tests.server.ui.conftest import ADMIN, ALICE
-from webhook.server.connection_limits import FEWEST, ConnectionLimits
+from webhook.server.config import FEWEST, ConnectionLimits
 from webhook.server.report_streams import MOST_OF_NAMESPACE, MOST_OF_USER, MOST_STREAMS
 
 ELSEWHERE = "This call comes from another page; open /ui of this address.\n"

@@ -11,7 +11,7 @@ import click
 
 from webhook.cli.options import complete_paths, files_option
 from webhook.cli.serve.serve_options import ServeOptions
-from webhook.server.connection_limits import FEWEST, ConnectionLimits
+from webhook.server.config import FEWEST, ConnectionLimits
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -19,8 +19,7 @@ from webhook.cluster.manifests import ManifestsView
 from webhook.controllers.replica import Replica
 from webhook.controllers.replica_config import NAMESPACE, ReplicaConfig
 from webhook.server import logs
-from webhook.server.config import CannotServe, ClientCertificates, SelfSigned, ServerConfig
-from webhook.server.connection_limits import ConnectionLimits
+from webhook.server.config import CannotServe, ClientCertificates, ConnectionLimits, SelfSigned, ServerConfig
 from webhook.server.listeners import run
 from webhook.server.service import Service
 
