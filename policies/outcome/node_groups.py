@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from policies.devices.allocation.slices import AllocatableDevice
     from policies.devices.resource_claims import Claim, Subrequest
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
     from policies.outcome.allocation import Solution
     from policies.outcome.claims import NamedClaim
     from policies.outcome.rejected_devices import Tally
@@ -206,18 +206,10 @@ class DeviceOutcomes:
             if total:
                 yield from _unit_outcomes(name, requested[name], total, held[name], fits=alike.fits)
 
-    @cached_property
-    def _pods_by_node(self) -> Mapping[str, Sequence[Object]]:
-        found: defaultdict[str, list[Object]] = defaultdict(list)
-        for pod in self._survey.view.known_objects("Pod"):
-            if isinstance(node := lookup(pod, ("spec", "nodeName")), str):
-                found[node].append(pod)
-        return found
-
     def _held_on(self, node: str, resources: Iterable[str]) -> Mapping[str, Counter[str]]:
         """The number of devices of each resource that the holders on a node have."""
         found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for pod in self._pods_by_node.get(node, ()):
+        for pod in self._survey.view.derive(_pods_by_node).get(node, ()):
             if (taken := taken_by(pod)) is None:
                 continue
             home, amounts = namespace_of(pod), dict(taken[1])
@@ -226,6 +218,15 @@ class DeviceOutcomes:
                 if amounts.get(name):
                     found[name][holder] += amounts[name] // ONE
         return found
+
+
+def _pods_by_node(view: ClusterView) -> Mapping[str, Sequence[Object]]:
+    """The known pods of each node; call it as `view.derive(_pods_by_node)`."""
+    found: defaultdict[str, list[Object]] = defaultdict(list)
+    for pod in view.known_objects("Pod"):
+        if isinstance(node := lookup(pod, ("spec", "nodeName")), str):
+            found[node].append(pod)
+    return found
 
 
 class _Entry(NamedTuple):

@@ -20,6 +20,7 @@ from policies.rules.settings import DEFAULTS
 from tests.cli.quota_files import EXAMPLES
 from webhook.cli.explain.explanations import as_json, text
 from webhook.cli.manifest_reader import ManifestReader
+from webhook.cluster import lookups
 from webhook.cluster.manifests import ManifestsView
 
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("80Gi")) >= 0'
@@ -172,6 +173,13 @@ def test_name_that_is_not_found_is_answered_with_what_is_near(invoke, write, pod
     known = write("here/known.yaml", deployment(), pod(), claim(name="web"), *elsewhere)
     done = invoke("explain", "--cluster", known, "-n", "team-a", *asked)
     assert (done.exit_code, done.stderr) == (2, f"{problem}\n1 problem; nothing was done\n")
+
+
+def test_names_of_a_similar_length_are_compared_first(invoke, write, monkeypatch):
+    monkeypatch.setattr(lookups, "_MOST_COMPARED", 2)
+    known = write("known.yaml", *(claim(name=name) for name in ("a", "trains-of-all-kinds", "train", "b", "z")))
+    done = invoke("explain", "--cluster", known, "-n", "team-a", "claim", "trian")
+    assert "did you mean claim/train?" in done.stderr
 
 
 def test_kind_without_a_name_is_wrong_usage(invoke, cluster):

@@ -335,3 +335,11 @@ def test_stored_objects_of_a_kind_under_review_alone_are_unknown():
         ManifestsView((), reviewed=[{"kind": "Pod", "metadata": {"name": "a"}}]).before_review("Pod").list("Pod")
         is UNKNOWN
     )
+
+
+def test_objects_that_become_known_later_are_listed_with_those_of_their_namespace():
+    view = ManifestsView([of_team_a("Pod", "train")])
+    before = [*view.list("Pod", "team-a")]
+    later = {"kind": "Pod", "metadata": {"name": "web", "namespace": "team-a"}}
+    view.add_known("Pod", "team-a", [later])
+    assert view.list("Pod", "team-a") == [*before, later]

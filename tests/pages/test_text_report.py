@@ -23,7 +23,7 @@ from webhook.pages.report_model import (
     Table,
     Tone,
 )
-from webhook.pages.text_report import fit_to_terminal, render_text, wrap_text
+from webhook.pages.text_report import fit_to_terminal, render_text, wrap_lines, wrap_text
 
 TEXTS = st.text(max_size=200) | st.sampled_from(["\x1b[31mred\x1b[0m", "\u202eabc", "a\nb\tc", "- dash", "x" * 500])
 COLUMNS = st.builds(
@@ -93,6 +93,13 @@ def test_colours_have_no_width_and_are_never_cut(monkeypatch):
         f"    {name[name.index('x') :]}",
         "    here",
     ]
+
+
+@pytest.mark.parametrize("blanks", [0, 36, 37, 38, 39, 40, 100])
+def test_line_that_begins_behind_a_narrow_terminal_is_shown_whole(blanks):
+    lines = [*wrap_lines([f"{' ' * blanks}image: {'x' * 50}"], 40)]
+    assert "".join(lines).replace(" ", "") == f"image:{'x' * 50}"
+    assert max(map(len, lines)) <= 40
 
 
 NAMED = [["team-a/train-large-model-0", "3", "the node is cordoned"], ["team-b/x", "12", "2 of 8 GPUs are free"]]

@@ -54,6 +54,8 @@ class ManifestsView(ClusterView):
         self._gates: Mapping[str, bool] = {}
         self._lists: dict[str, Sequence[Object]] = {}
         """All objects of each kind that was listed, so that results per object are found by the list."""
+        self._by_namespace: dict[str, Mapping[str, Sequence[Object]]] = {}
+        """The same by namespace."""
         for document in cluster:
             if isinstance(document, dict):
                 self._add_document(document)
@@ -76,7 +78,11 @@ class ManifestsView(ClusterView):
         if not self.knows(kind, namespace):
             return UNKNOWN
         if namespace:
-            return [item for (where, _), item in self._objects[kind].items() if where == namespace]
+            if kind not in self._by_namespace:
+                self._by_namespace[kind] = by_namespace = defaultdict(list)
+                for (where, _), item in self._objects[kind].items():
+                    by_namespace[where].append(item)
+            return self._by_namespace[kind].get(namespace, [])
         if kind not in self._lists:
             self._lists[kind] = [*self._objects[kind].values()]
         return self._lists[kind]
@@ -116,6 +122,7 @@ class ManifestsView(ClusterView):
         """
         self._known.add((kind, namespace))
         self._lists.pop(kind, None)
+        self._by_namespace.pop(kind, None)
         for each in objects:
             key = namespace_of(each), name_of(each)
             if self._objects[kind].setdefault(key, each) is not each and self._replaced[kind].get(key, each) is None:

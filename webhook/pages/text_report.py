@@ -299,5 +299,9 @@ def wrap_lines(lines: Iterable[str], width: int) -> Iterator[str]:
     """Lines of at most `width` characters; the parts of a longer line are indented below it."""
     for line in lines:
         for part in line.split("\n"):
-            start = len(part) - len(part.lstrip())
-            yield from [part] if _width(part) <= width else _wrap(part, width, " " * (start + _GAP))
+            if _width(part) <= width:
+                yield part
+                continue
+            # Lines that begin behind the middle of a narrow terminal, such as nested YAML, begin there.
+            blanks = " " * min(len(part) - len(part.lstrip()), width // 2)
+            yield from _wrap(f"{blanks}{part.lstrip()}", width, f"{blanks}{' ' * _GAP}")
