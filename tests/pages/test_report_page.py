@@ -176,6 +176,12 @@ def lines_of(tree):
     return {each.get("data-name"): [text_of(half) for half in each.find("details")] for each in found}
 
 
+def test_quota_that_cannot_be_read_says_what_to_change(report_page):
+    page = parse(report_page([*shown_objects(), quota("team-c", -3)]))
+    texts = [text_of(row) for row in part(page, "quotas").iter("tr")]
+    assert "team-c invalid Write 0 or more: gpus is -3; spec.limits[0].gpus" in texts
+
+
 def test_node_is_one_line_of_text(tree):
     lines = {name: line for name, (line, _) in lines_of(tree).items()}
     assert lines == {
