@@ -121,12 +121,15 @@ def _with_tooltip(text: str, exact: str) -> Markup:
 
 
 _BREAK = re.compile(r"(?<=\w[/-])(?=\w)|(?<=\w\.)(?=[^\W\d])")
+_LONG_WORD = re.compile(r"\S{25,}")
+"""Shorter words fit a line of a phone. Places to break were most elements of a page with many names."""
 
 
 def _with_breaks(value: object) -> Markup:
-    """A text that may break after `/`, `-` and `.` within names."""
+    """A text whose long names may break after `/`, `-` and `.`."""
     # Entities have none of these characters.
-    return Markup(_BREAK.sub("<wbr>", escape(printable(str(value)))))  # noqa: S704 - the text is escaped
+    text = str(escape(printable(str(value))))
+    return Markup(_LONG_WORD.sub(lambda word: _BREAK.sub("<wbr>", word[0]), text))  # noqa: S704 - the text is escaped
 
 
 def _point(value: float | Fraction) -> str:
