@@ -102,3 +102,13 @@ def test_closed_pipe_ends_the_command_silently(arguments):
     )
     os.close(written)
     assert (done.returncode, "rror" in done.stderr) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "status"),
+    [(1, COMMANDS["usage"], 1), (2, COMMANDS["usage"], 1), (2, ("explain", "nothing.yaml"), 2)],
+)
+def test_command_without_a_stream_has_its_own_status(closed, arguments, status):
+    command = ["sh", "-c", f'exec "$@" {closed}>&-', "sh", sys.executable, "-m", "webhook", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "rror" in done.stderr) == (status, False)

@@ -94,6 +94,7 @@ def test_items_that_are_counted_have_a_rate_and_the_time_that_is_left():
         (None, 10, "reading pods: 31, 3 a second"),
         (1000, 60, "reading pods: 31 of 1,000, 32 min left, 30 a minute"),
         (None, 0.5, "reading pods: 31"),
+        (30, 10, "reading pods: 31 of 30, 3 a second"),
     ],
 )
 def test_rate_is_that_since_the_first_item(total, seconds, expected):
@@ -133,6 +134,15 @@ def test_line_fits_the_terminal():
     progress.show("x" * 100)
     progress.draw()
     assert terminal.getvalue() == ERASE + "x" * 59
+
+
+def test_line_has_no_characters_that_a_terminal_obeys():
+    terminal, clock = Terminal(), Clock()
+    progress = Progress(terminal, clock=clock)
+    clock.now = 2.0
+    progress.show("waiting: \x1b[31mgpu\n")
+    progress.draw()
+    assert terminal.getvalue() == f"{ERASE}waiting:  [31mgpu "
 
 
 def test_line_is_erased_at_the_end():

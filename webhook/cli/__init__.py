@@ -68,7 +68,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            if not sys.stderr.isatty():
+            if sys.stderr is None or not sys.stderr.isatty():
                 raise
             from webhook.pages.text_report import print_lines
 

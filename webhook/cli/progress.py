@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self, TextIO, TypeVar
 
+from policies.kubernetes.names import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextvars import Token
@@ -59,7 +61,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         self._token = _CURRENT.set(self)
-        if self._stream.isatty() and os.environ.get("TERM") != "dumb":
+        if self._stream is not None and self._stream.isatty() and os.environ.get("TERM") != "dumb":
             self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
             self._thread.start()
         return self
@@ -111,7 +113,7 @@ class Progress:
         from webhook.pages.text_report import terminal_width
 
         with self._drawing:
-            text = self._text if isinstance(self._text, str) else self._text()
+            text = printable(self._text if isinstance(self._text, str) else self._text())
             if text != self._drawn and self._clock() >= self._began + _AFTER_SECONDS:
                 self._write(f"{_ERASE}{text[: (terminal_width(self._stream) or _WIDTH) - 1]}")
                 self._drawn = text
@@ -123,7 +125,10 @@ class Progress:
         if seconds < 1 or not done:
             return text
         rate = done / seconds
-        left = "" if phase.total is None else f", {_duration((phase.total - number) / rate)} left"
+        # There can be more items than were announced.
+        left = (
+            "" if phase.total is None or number > phase.total else f", {_duration((phase.total - number) / rate)} left"
+        )
         return f"{text}{left}, {_rate(rate)}"
 
     def _erase(self) -> None:

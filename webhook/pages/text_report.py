@@ -46,9 +46,12 @@ _PIECE = 12
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
-    """The columns of a terminal, within limits; None if standard output, or `stream`, is none."""
+    """The columns of a terminal, within limits; None if standard output, or `stream`, is none.
+
+    Python has no standard output if the caller has closed it.
+    """
     stream = sys.stdout if stream is None else stream
-    if not stream.isatty():
+    if stream is None or not stream.isatty():
         return None
     if (environment := os.environ.get("COLUMNS", "")).isdecimal() and int(environment):
         return _within_limits(int(environment))
