@@ -10,8 +10,6 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self, TextIO, TypeVar
 
-from policies.kubernetes.names import printable
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextvars import Token
@@ -110,6 +108,7 @@ class Progress:
 
     def draw(self) -> None:
         """Write the text if it is due and has changed."""
+        from policies.kubernetes.names import printable
         from webhook.pages.text_report import terminal_width
 
         with self._drawing:
