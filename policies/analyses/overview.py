@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
 from policies.analyses.explain import name_redactor
@@ -27,6 +26,7 @@ from policies.quota.quota_report import quota_reports
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
+    from fractions import Fraction
 
     from policies.analyses.audit import AuditReport, ConversionObstacle, ConversionReadiness
     from policies.analyses.usage import UsageReport
@@ -145,7 +145,7 @@ class QuotaOverview:
     @property
     def is_over(self) -> bool:
         """True if more is used than a limit allows."""
-        return any(limit.is_over for limit in self.report.limits)
+        return self.report.is_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +164,6 @@ class Overview:
     """The only namespace whose objects are named; empty for all."""
     hidden_nodes: int = 0
     """The number of nodes that are not named."""
-
-    @property
-    def given_out_twice(self) -> Fraction:
-        """The GPUs that are held beyond those that exist, each as often as it is held too much."""
-        return sum((each.over for each in self.usage.gpus), Fraction(0))
 
 
 def overview(

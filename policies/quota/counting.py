@@ -49,6 +49,7 @@ class Holding(NamedTuple):
     """True for a claim that was made for a listed pod."""
     waits: bool = False
     """True for a pod without a node, and for a claim without devices."""
+    is_claim: bool = False
 
 
 def counted_ledger(document: Object, view: ClusterView, settings: Quotas, *, counter: Counter | None = None) -> Ledger:
@@ -134,7 +135,9 @@ def holders(
         counter: The same for further questions about the namespace: it counts only changed objects.
     """
     return tuple(
-        Holder(f"{namespace}/{name_of(each.document)}", each.amounts, _age(each.document, now), each.waits)
+        Holder(
+            f"{namespace}/{name_of(each.document)}", each.amounts, _age(each.document, now), each.waits, each.is_claim
+        )
         for each in held_amounts(namespace, quota, view, settings, counter=counter)
         if any(each.amounts.values()) and not each.is_of_pod
     )
@@ -156,7 +159,7 @@ def held_amounts(
     for claim in claims:
         counted = counted_claims[uid_of(claim)]
         waits = not lookup(claim, ("status", "allocation"))
-        yield Holding(claim, counted.amounts, is_of_pod=counted.owner in counted_pods, waits=waits)
+        yield Holding(claim, counted.amounts, is_of_pod=counted.owner in counted_pods, waits=waits, is_claim=True)
 
 
 def _objects(namespace: str, view: ClusterView) -> tuple[Sequence[Object], Sequence[Object]]:

@@ -74,6 +74,12 @@ class Holder:
     """Since it was created."""
     waits: bool = False
     """True if it has no node or no devices yet, so that it counts as the most that it can get."""
+    is_claim: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name, with the word for a claim: `team-a/train-7`, `claim team-a/shared`."""
+        return f"claim {self.name}" if self.is_claim else self.name
 
 
 def exceeded_message(
@@ -251,7 +257,7 @@ def _holders_text(over: Over, holders: Iterable[Holder]) -> str:
         key=lambda holder: (-holder.amounts[over.name], -holder.age, holder.name),
     )[:_MOST_HOLDERS]
     return ", ".join(
-        f"{holder.name} has held {scale.short(holder.amounts[over.name])} for {_age(holder.age)}" for holder in holding
+        f"{holder.label} has held {scale.short(holder.amounts[over.name])} for {_age(holder.age)}" for holder in holding
     )
 
 

@@ -40,6 +40,7 @@ class _LimitUseJSON:
 class _HolderJSON:
     """A pod or claim, and what it uses of each limit."""
 
+    kind: Literal["Pod", "ResourceClaim"]
     name: str
     seconds: int | None
     amounts: Mapping[str, str]
@@ -127,7 +128,16 @@ def _report(report: QuotaReport) -> _QuotaReportJSON:
         ),
         holders=None
         if held is None
-        else tuple(_HolderJSON(each.name, _seconds(each.age), amount_texts(each.amounts), each.waits) for each in held),
+        else tuple(
+            _HolderJSON(
+                "ResourceClaim" if each.is_claim else "Pod",
+                each.name,
+                _seconds(each.age),
+                amount_texts(each.amounts),
+                each.waits,
+            )
+            for each in held
+        ),
         reservations=tuple(map(_reservation, report.reservations)),
         conditions=report.conditions,
         problems=tuple(_ProblemJSON(str(each.path), each.message, each.remedy or "") for each in report.problems),

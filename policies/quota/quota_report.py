@@ -164,6 +164,11 @@ class QuotaReport:
     exempt: str = ""
     """The reason why its namespace is exempt from quotas, as a clause; empty if it is not."""
 
+    @property
+    def is_over(self) -> bool:
+        """True if a limit is exceeded, counted or not."""
+        return any(limit.is_over for limit in self.limits)
+
 
 _LONG = timedelta(minutes=5)
 """Reservations of objects that were never stored end after two minutes; stored objects are seen within seconds."""

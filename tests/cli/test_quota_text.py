@@ -197,6 +197,18 @@ def test_several_quotas_are_summed_up():
     assert shown(report(use()), over, report(use(), namespace="team-c")).endswith("\n\n3 quotas: 2 within, 1 over")
 
 
+def test_uncounted_quota_that_is_over_a_limit_says_both():
+    over = report(use(hard=1, used=2), namespace="team-b", state=QuotaState.UNCOUNTED)
+    lines = shown(over, report(use(), state=QuotaState.UNCOUNTED)).splitlines()
+    assert lines[0] == "GPUQuota team-b/gpu  uncounted, over"
+    assert lines[-1] == "2 quotas: 2 uncounted (1 of them over a limit)"
+
+
+def test_claims_that_use_a_quota_are_named_as_claims():
+    holders = (Holder("team-a/shared", {"all": Fraction(1)}, timedelta(hours=1), is_claim=True),)
+    assert "claim team-a/shared   1h  all 1" in shown(report(use(), holders=holders))
+
+
 def test_notes_come_after_the_quotas():
     assert shown(report(use()), notes=("one thing", "another")).endswith("\n\nNote: one thing.\nNote: another.")
 

@@ -12,12 +12,13 @@ import pytest
 
 from policies.analyses.overview import overview, visible_overview
 from policies.analyses.usage.node_gpus import UnusableKind
+from policies.analyses.wait_reasons import WaitReason
 from policies.outcome import Audience
 from policies.rules.settings import DEFAULTS
 from tests.pages.shown_cluster import earlier_objects, namespace, quota, shown_objects
-from tests.usage.usage_objects import NOTHING, node, pod
+from tests.usage.usage_objects import NOTHING, claim, devices, node, pod, resource_slice
 from webhook.cluster.manifests import ManifestsView
-from webhook.pages.report import _REASON_WORDS, PARTS, render_report_parts
+from webhook.pages.report import _REASON_WORDS, PARTS, _reason_details, render_report_parts
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -101,13 +102,22 @@ def tiles(page):
 
 def test_tiles_say_what_waits_what_is_free_and_what_is_broken(report_page):
     assert tiles(report_page()) == {
-        "pod waits for GPUs": ("1", "warn", "1 fits now"),
+        "pod waits for GPUs": ("1", "warn", "fits now (1)"),
         "GPUs free": ("4", "", "2 MIG devices, 6 shares"),
-        "GPUs unusable": ("2", "bad", "1 given out twice"),
+        "GPUs unusable": ("2", "bad", "1 GPU given out twice"),
         "of 5 nodes ready": ("5", "warn", "1 cordoned"),
         "namespace over quota": ("1", "bad", "2 with a quota"),
         "finding": ("1", "bad", "1 deny"),
     }
+
+
+def test_tile_names_up_to_three_reasons_and_counts_the_others():
+    reasons = [WaitReason.IN_USE, WaitReason.NO_NODE, WaitReason.MISSING, WaitReason.QUOTA]
+    first, second = "fitting nodes in use (4)", "no node fits (3)"
+    counts = dict(zip(reasons, (4, 3, 2, 1), strict=True))
+    assert [*_reason_details(counts)] == [first, second, "other reasons (3)"]
+    del counts[WaitReason.QUOTA]
+    assert [*_reason_details(counts)] == [first, second, "something is missing (2)"]
 
 
 def test_tiles_are_quiet_without_trouble(report_page):
@@ -165,6 +175,13 @@ def test_quotas_without_an_earlier_cluster_show_no_change(report_page):
     assert "Change" not in text_of(part(tree, "quotas"))
 
 
+def test_stored_quota_that_was_not_counted_says_so_as_the_command_does(report_page):
+    stored = quota("team-a", 2)
+    stored["metadata"]["uid"] = "u1"
+    rows = part(parse(report_page([*NOTHING, namespace("team-a"), stored])), "quotas").iter("tr")
+    assert text_of([*rows][1]) == "team-a all 0 0 2 2 GPUs uncounted"
+
+
 def test_quota_over_its_limit_says_so(tree):
     (row,) = (each for each in part(tree, "quotas").iter("tr") if text_of(each).startswith("team-b"))
     assert text_of(row).endswith("over")
@@ -197,6 +214,14 @@ def test_picture_of_a_node_has_one_path_for_each_state(tree):
     (line,) = (each for each in tree.iter("li") if each.get("data-name") == "h100-01")
     paths = [(each.get("class"), each.get("d").count("M")) for each in line.find("details/summary")[1]]
     assert paths == [("claim", 4), ("free", 4)]
+
+
+def test_gpu_given_out_twice_is_one_square(report_page):
+    claims = [claim("gpu-0"), claim("gpu-0", name="b", pods=("other",))]
+    tree = parse(report_page([*NOTHING, node(), resource_slice(devices(1)), *claims]))
+    (line,) = (each for each in tree.iter("li") if each.get("data-name") == "node-1")
+    picture = line.find("details/summary")[1]
+    assert (picture.get("width"), picture[0].get("class")) == ("12", "over")
 
 
 def test_card_shows_gpus_and_their_holders(tree):
@@ -327,7 +352,7 @@ def test_reader_who_does_not_see_nodes_gets_one_reason_for_all_that_is_unusable(
 
 def test_page_of_a_file_begins_with_what_waits_and_has_no_buttons_for_it(report_page):
     tree = parse(report_page([*NOTHING, node("node-1", gpus=2), pod("train", 4, node_name="")]))
-    assert text_of(part(tree, "waiting")).startswith("Waiting for GPUs 1 pod waits 1 no node fits The highest")
+    assert text_of(part(tree, "waiting")).startswith("Waiting for GPUs 1 pod waits no node fits (1) The highest")
     assert {each.get("hidden") is not None for each in part(tree, "waiting").iter("button")} == {True}
 
 

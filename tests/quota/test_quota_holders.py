@@ -23,7 +23,7 @@ def held(*objects, quota=None):
 def test_holders_are_named_with_their_namespace_and_age():
     assert held(pod("train", 4), claim("shared", 2)) == (
         Holder("team-a/train", {"all": Fraction(4)}, timedelta(days=3), waits=True),
-        Holder("team-a/shared", {"all": Fraction(2)}, timedelta(days=1), waits=True),
+        Holder("team-a/shared", {"all": Fraction(2)}, timedelta(days=1), waits=True, is_claim=True),
     )
 
 

@@ -162,5 +162,5 @@ def test_json_names_holders_with_their_age_in_seconds():
     held = pod("a", 2, created=before(hours=1))
     report = reported(counted(quota(), all="2"), namespace(), node(), held)
     assert json_document(quotas_json([report]), QuotasJSON)["quotas"][0]["holders"] == [
-        {"name": "team-a/a", "seconds": 3600, "amounts": {"all": "2"}, "waits": False}
+        {"kind": "Pod", "name": "team-a/a", "seconds": 3600, "amounts": {"all": "2"}, "waits": False}
     ]

@@ -105,7 +105,7 @@ def test_gpu_that_claims_divide_has_its_rest_free():
 
 def test_mig_devices_on_the_same_slices_are_given_out_twice():
     (cell,) = cells_of(*DYNAMIC, claim("gpu-0"), claim("gpu-0-mig-1g10gb-19-6", name="again", pods=("other",)))
-    assert (str(cell.state), [part.holder.pods for part in cell.parts]) == ("over", [("train",), ("other",)])
+    assert (str(cell.state), [part.holder.pods for part in cell.parts]) == ("given-out-twice", [("train",), ("other",)])
 
 
 def unplaced_mig(name, profile, **options):
@@ -124,7 +124,7 @@ def test_mig_devices_without_memory_slices_lie_side_by_side():
 def test_mig_device_without_memory_slices_that_two_claims_hold_is_given_out_twice():
     claims = [claim("gpu-0-mig-a", name=name, pods=(name,)) for name in ("x", "y")]
     (cell,) = cells_of(node(), resource_slice([unplaced_mig("a", "3g.40gb")]), *claims)
-    assert shown(cell) == ("gpu-0", "over", ["0-0.5 3g.40gb team-a/x", "0.5-1 3g.40gb team-a/y"])
+    assert shown(cell) == ("gpu-0", "given-out-twice", ["0-0.5 3g.40gb team-a/x", "0.5-1 3g.40gb team-a/y"])
 
 
 def test_gpus_of_two_pools_with_one_name_are_two_cells():
@@ -145,7 +145,7 @@ def test_free_mig_devices_on_the_same_slices_are_not_given_out():
 
 def test_gpu_that_two_claims_hold_is_given_out_twice():
     (cell,) = cells_of(node(), resource_slice(devices(1)), claim("gpu-0"), claim("gpu-0", name="b", pods=("other",)))
-    assert shown(cell) == ("gpu-0", "over", ["0-0.5  team-a/train", "0.5-1  team-a/other"])
+    assert shown(cell) == ("gpu-0", "given-out-twice", ["0-0.5  team-a/train", "0.5-1  team-a/other"])
 
 
 @pytest.mark.parametrize(
@@ -247,12 +247,16 @@ def test_mig_devices_of_the_device_plugin_are_laid_out_on_gpus():
 
 def test_pods_beyond_the_advertised_gpus_are_given_out_twice():
     cells = cells_of(node(gpus=1), pod("a", 1), pod("b", 1))
-    assert [str(each.state) for each in cells] == ["held", "over"]
+    assert [str(each.state) for each in cells] == ["held", "given-out-twice"]
 
 
 def test_pods_on_gpus_that_dra_offers_too_are_given_out_twice():
     cells = cells_of(node(gpus=2), resource_slice(devices(2)), pod("a", 1), claim("gpu-0"))
-    assert [(each.name, str(each.state)) for each in cells] == [("gpu-0", "held"), ("gpu-1", "free"), ("", "over")]
+    assert [(each.name, str(each.state)) for each in cells] == [
+        ("gpu-0", "held"),
+        ("gpu-1", "free"),
+        ("", "given-out-twice"),
+    ]
 
 
 def test_gpus_are_unknown_while_claims_are():

@@ -6,13 +6,14 @@ The nodes are a list with a line for each. The first lines are in the page as su
 
 from __future__ import annotations
 
+from collections import defaultdict
 from fractions import Fraction
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.analyses.overview import HIDDEN, NodeState
 from policies.analyses.usage.cells import CellState
-from policies.analyses.usage.node_gpus import Provider, UnusableKind
+from policies.analyses.usage.node_gpus import DeviceForm, Provider, UnusableKind
 from policies.analyses.usage.usage_report import sum_if_known
 from policies.kubernetes.names import format_age, format_amount, format_count, format_list, format_ranges, with_capital
 from policies.rules.decision import Severity
@@ -20,12 +21,13 @@ from webhook.pages.rendering import one_word, render_page, render_part
 from webhook.pages.report_model import Tone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from policies.analyses.audit import AuditFinding, AuditReport
     from policies.analyses.overview import NodeOverview, Overview
     from policies.analyses.usage.cells import CellPart, GPUCell
     from policies.analyses.usage.usage_report import FormTotal
+    from policies.analyses.wait_reasons import WaitReason
     from policies.devices.resource_claims import Holder
     from policies.rules.decision import Rule
 
@@ -156,7 +158,7 @@ _MEANINGS = {
     "held": "held through the device plugin",
     "claim": "held by a claim (DRA)",
     "free": "free",
-    "unusable": "free, but no pod can get it",
+    "unusable": "unusable",
     "over": "given out twice",
     "track": "unknown",
 }
@@ -216,7 +218,8 @@ def _picture(cells: Sequence[GPUCell]) -> tuple[int, Sequence[tuple[str, str]]]:
     paths: dict[str, list[str]] = {}
     left = 0
     for cell in cells:
-        width, gap = (_SQUARE, 0) if len(cell.parts) == 1 else (_DIVIDED, 1)
+        is_one = len(cell.parts) == 1 or (cell.is_over and cell.kind.form is DeviceForm.WHOLE)
+        width, gap = (_SQUARE, 0) if is_one else (_DIVIDED, 1)
         for part in cell.parts:
             kind = _part_kind(cell, part)
             inset = 0.5 if kind == "free" else 0  # the line around it is one unit wide
@@ -363,7 +366,7 @@ def _tiles(overview: Overview) -> Iterator[Tile]:
         f"{'pod waits' if waiting.total == 1 else 'pods wait'} for GPUs",
         "#waiting",
         Tone.WARN if waiting.total or not waiting.is_known else Tone.PLAIN,
-        [f"{number:,} {reason.words}" for reason, number in [*waiting.counts.items()][:2]],
+        [*_reason_details(waiting.counts)],
     )
     yield _amounts_tile("free", [(each, each.free) for each in overview.usage.totals], "#nodes?state=free")
     yield _unusable_tile(overview)
@@ -378,6 +381,15 @@ def _tiles(overview: Overview) -> Iterator[Tile]:
         ["GPUQuotas cannot be read"] if quotas is None else [f"{len(quotas):,} with a quota"],
     )
     yield _findings_tile(overview.audit)
+
+
+def _reason_details(counts: Mapping[WaitReason, int]) -> Iterator[str]:
+    """The pods by reason; of more than three reasons the first two, and the number of the other pods."""
+    shown = [*counts.items()][: 3 if len(counts) <= 3 else 2]
+    for reason, number in shown:
+        yield f"{reason.words} ({number:,})"
+    if others := sum(counts.values()) - sum(number for _, number in shown):
+        yield f"other reasons ({others:,})"
 
 
 def _amounts_tile(
@@ -395,18 +407,26 @@ def _amounts_tile(
 def _unusable_tile(overview: Overview) -> Tile:
     totals = overview.usage.totals
     amounts = [(each, None if each.unusable is None else each.unusable + each.unhealthy) for each in totals]
-    reasons = (
-        reason for each in overview.usage.gpus for reason in each.reasons if reason.kind is UnusableKind.UNHEALTHY
-    )
-    unhealthy = sum((each.unhealthy for each in totals), Fraction(0)) + sum(reason.amount for reason in reasons)
-    broken = {"unhealthy": unhealthy, "given out twice": overview.given_out_twice}
-    tone = Tone.BAD if any(broken.values()) else Tone.WARN if any(amount for _, amount in amounts) else Tone.PLAIN
+    unhealthy = defaultdict(Fraction, {each.form: each.unhealthy for each in totals})
+    for each in overview.usage.gpus:
+        reasons = (reason.amount for reason in each.reasons if reason.kind is UnusableKind.UNHEALTHY)
+        unhealthy[each.kind.form] += sum(reasons, Fraction(0))
+    broken = [
+        f"{format_amount(amount)} {each.words(amount)} {words}"
+        for each in totals
+        for amount, words in (
+            (unhealthy[each.form], "unhealthy"),
+            (each.twice, "given out twice"),
+            (each.missing, "held that no node shows"),
+        )
+        if amount
+    ]
+    tone = Tone.BAD if broken else Tone.WARN if any(amount for _, amount in amounts) else Tone.PLAIN
     unusable = any(each.unusable != 0 for each in totals)
     tile = _amounts_tile(
         "unusable", amounts, f"#nodes?{'state=unusable' if unusable else 'node=needs-attention'}", tone
     )
-    shown = [f"{format_amount(amount)} {words}" for words, amount in broken.items() if amount]
-    return tile._replace(details=[*tile.details, *shown])
+    return tile._replace(details=[*tile.details, *broken])
 
 
 def _nodes_tile(overview: Overview) -> Tile:

@@ -62,7 +62,7 @@ class CellState(StrEnum):
     FREE = "free"
     UNUSABLE = "unusable"
     """No pod can get the part that is not held."""
-    OVER = "over"
+    OVER = "given-out-twice"
     """More of it is held than exists."""
     UNKNOWN = "unknown"
     """Pods or claims that cannot be seen may hold it."""

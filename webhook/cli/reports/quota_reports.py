@@ -144,13 +144,18 @@ def text(quotas: QuotaReports, width: int | None = None) -> str:
     if len(quotas.reports) > 1:
         counts = Counter(report.state for report in quotas.reports)
         numbers = ", ".join(f"{counts[state]} {state}" for state in QuotaState if counts[state])
-        sections.append(Section([Lines([f"{len(quotas.reports)} quotas: {numbers}"])]))
+        over = sum(report.state is QuotaState.UNCOUNTED and report.is_over for report in quotas.reports)
+        end = f" ({over} of them over a limit)" if over else ""
+        sections.append(Section([Lines([f"{len(quotas.reports)} quotas: {numbers}{end}"])]))
     return render_text(sections, width)
 
 
 def _sections(report: QuotaReport) -> Iterator[Section]:
-    title, state = f"GPUQuota {report.namespace}/{report.name}", str(report.state)
-    yield Section([*_head(report)], title, state, _TONES[report.state])
+    title, state = f"GPUQuota {report.namespace}/{report.name}", report.state
+    is_over = report.is_over and state is QuotaState.UNCOUNTED
+    yield Section(
+        [*_head(report)], title, "uncounted, over" if is_over else state, Tone.BAD if is_over else _TONES[state]
+    )
     if report.quota is not None:
         rows: list[list[Cell]] = [
             [
@@ -166,7 +171,11 @@ def _sections(report: QuotaReport) -> Iterator[Section]:
         yield Section([Table(["NAME", "USE", *amounts, "LIMIT"], rows), *differences])
         if report.holders is not None:
             held = [
-                (each.name, format_age(each.age), f"{_amounts(report, each.amounts)}{' (waits)' if each.waits else ''}")
+                (
+                    each.label,
+                    format_age(each.age),
+                    f"{_amounts(report, each.amounts)}{' (waits)' if each.waits else ''}",
+                )
                 for each in report.holders
             ]
             nothing = Lines(["No pod or claim uses any of it."])
