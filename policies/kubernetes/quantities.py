@@ -188,6 +188,15 @@ def bare_resource_amount(resource: str, amount: int, beside: int | None = None) 
     return format_amount(Fraction(amount, size), None if beside is None else Fraction(beside, size))
 
 
+def exact_amount(resource: str, amount: int) -> str:
+    """An exact amount of a resource as Kubernetes writes quantities: `4`, `7810m`, `15Gi`."""
+    whole, rest = divmod(amount, ONE)
+    if rest:
+        return f"{amount}n" if rest % (ONE // 1000) else f"{amount // (ONE // 1000)}m"
+    sizes = (("Gi", _GIBI), ("Mi", 1024**2), ("Ki", 1024)) if whole and resource.startswith(_BYTES) else ()
+    return next((f"{whole // size}{suffix}" for suffix, size in sizes if whole % size == 0), str(whole))
+
+
 def _requests(resources: Any) -> Mapping[str, int]:
     """Requests, and limits where there is no request, as the API server fills them in."""
     if not isinstance(resources, dict):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import format_count, format_list, shorten
 from policies.kubernetes.nodes import Taint, labels_of
-from policies.kubernetes.quantities import ONE, bare_resource_amount, resource_amount
+from policies.kubernetes.quantities import ONE, bare_resource_amount, exact_amount, resource_amount
 from policies.outcome.claims import quota_remedy
 
 if TYPE_CHECKING:
@@ -249,7 +249,8 @@ def _shortage_reason(shortages: Sequence[Shortage]) -> Reason:
     name = best.resource
     requested = resource_amount(name, best.requested, best.allocatable if best.is_permanent else best.left)
     left, allocatable = bare_resource_amount(name, best.left, best.allocatable), resource_amount(name, best.allocatable)
-    facts: dict[str, Any] = {"resource": name, "asked": requested, "left": left, "allocatable": allocatable}
+    amounts = {"asked": best.requested, "left": best.left, "allocatable": best.allocatable}
+    facts: dict[str, Any] = {"resource": name} | {key: exact_amount(name, amount) for key, amount in amounts.items()}
     at_most = "at most " if len({shortage.left for shortage in shortages}) > 1 else ""
     if name == "pods":
         sentence = f"no room for another pod: {format_count(best.allocatable // ONE, 'pod')} can run on the node"

@@ -89,6 +89,15 @@ def test_extended_resource_is_counted_beside_running_pods(on, k8s):
     assert group.fits_if_empty
 
 
+def test_facts_on_resources_are_not_rounded(on, k8s):
+    node = k8s.node(allocatable={"cpu": "7810m"})
+    pod = k8s.pod(stored=True)
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "7815m"}}
+    group = on(node, pod)
+    assert group.reason.sentence == "just over 7.8 cpu requested, and the node has 7.8 in all"
+    assert group.reason.facts == {"resource": "cpu", "asked": "7815m", "left": "7810m", "allocatable": "7810m"}
+
+
 def test_ended_pods_take_nothing(on, k8s):
     ended = {**bound(k8s, "a", {"example.com/fpga": "6"}), "status": {"phase": "Succeeded"}}
     assert on(k8s.node(allocatable={"example.com/fpga": "8"}), k8s.pod({"example.com/fpga": "4"}), ended).fits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.kubernetes.names import format_count, format_list, format_ranges, inflect
-from policies.kubernetes.quantities import ONE, pod_amounts, resource_amount
+from policies.kubernetes.quantities import ONE, billionths, exact_amount, pod_amounts, resource_amount
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,23 @@ def test_predicate_agrees_with_its_subjects():
 )
 def test_amounts_are_spoken_in_units_that_people_use(resource, amount, text):
     assert resource_amount(resource, amount) == text
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [
+        ("cpu", 4 * ONE, "4"),
+        ("cpu", 7_814 * ONE // 1000, "7814m"),
+        ("cpu", 1, "1n"),
+        ("memory", 15 * 1024**3 * ONE, "15Gi"),
+        ("memory", 1536 * 1024**2 * ONE, "1536Mi"),
+        ("memory", 1000 * ONE, "1000"),
+        ("memory", 0, "0"),
+    ],
+)
+def test_amounts_of_json_are_exact_quantities(resource, amount, text):
+    assert exact_amount(resource, amount) == text
+    assert billionths(text) == amount
 
 
 def container(cpu, **rest):

@@ -111,6 +111,11 @@ def test_tiles_say_what_waits_what_is_free_and_what_is_broken(report_page):
     }
 
 
+def test_tile_tells_held_gpus_that_no_node_shows_from_those_given_out_twice(report_page):
+    objects = [*NOTHING, node(), resource_slice(devices(1)), claim("gpu-9")]
+    assert tiles(report_page(objects))["GPUs unusable"] == ("0", "bad", "1 GPU held that no node shows")
+
+
 def test_tile_names_up_to_three_reasons_and_counts_the_others():
     reasons = [WaitReason.IN_USE, WaitReason.NO_NODE, WaitReason.MISSING, WaitReason.QUOTA]
     first, second = "fitting nodes in use (4)", "no node fits (3)"

@@ -234,7 +234,7 @@ def _objects_of(source: list[Object] | Name, view: ClusterView, namespace: str, 
         if len(found) != 1:
             known = ((each, item) for each in source.resources for item in view.known_objects(each.kind))
             hint = name_hint(known, source.name, home)
-            reader.problems.append(ambiguous_name(source, [resource for resource, _ in found], home, hint))
+            reader.problems.append(name_problem(source, [resource for resource, _ in found], home, hint))
         return [found[0][1]] if len(found) == 1 else []
     try:
         return [look_up(view, source.resource, source.name, namespace)]
@@ -245,8 +245,8 @@ def _objects_of(source: list[Object] | Name, view: ClusterView, namespace: str, 
         return []
 
 
-def ambiguous_name(name: Name, found: Sequence[Resource], namespace: str, hint: Hint) -> Problem:
-    """The problem of a name that several objects of a namespace have, or none."""
+def name_problem(name: Name, found: Sequence[Resource], namespace: str, hint: Hint) -> Problem:
+    """The problem of a name without a kind that several objects of a namespace have, or no object."""
     if found:
         listed = format_list([reference(each, name.name) for each in found], len(found))
         return Problem(name.argument, f"name the kind too: namespace {namespace} has {listed}")

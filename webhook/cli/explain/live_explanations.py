@@ -14,7 +14,7 @@ from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, name_of, na
 from policies.kubernetes.pod_status import is_not_running
 from policies.kubernetes.view import ChangedView
 from policies.outcome import READ_FROM, Feasibility, ObstacleKind, questions
-from webhook.cli.explain.explanations import Name, ambiguous_name, check_found, read_sources
+from webhook.cli.explain.explanations import Name, check_found, name_problem, read_sources
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.progress import Progress
 from webhook.cli.running_clusters import (
@@ -306,7 +306,7 @@ def _name_problem(
         kind = f"name the kind too, such as pod/{name.name}"
         return Problem(name.argument, f"{kind}: you may not read the pods of namespace {namespace}")
     if name.resource is None:
-        return ambiguous_name(name, found, namespace, hint)
+        return name_problem(name, found, namespace, hint)
     if answer is not None:
         return Problem(name.argument, str(answer))
     missing = f"{name.resource.kind} {name.name} in namespace {namespace} not found"
