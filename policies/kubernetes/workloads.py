@@ -429,7 +429,8 @@ def missing_pods(workload: Object, wanted: int | None, seen: int = 0) -> int:
         seen: The number of its pods that are known; its status may know more.
     """
     is_counted = is_suspended(workload) or (group_of(workload), workload.get("kind")) in _COUNTED_KINDS
-    if wanted is None or not is_counted or not lookup(workload, ("status",)):
+    status = lookup(workload, ("status",))
+    if wanted is None or not is_counted or not status or not isinstance(status, dict):
         return 0
     completions, succeeded = lookup(workload, ("spec", "completions")), lookup(workload, ("status", "succeeded"))
     if isinstance(completions, int) and isinstance(succeeded, int):

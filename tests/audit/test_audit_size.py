@@ -267,3 +267,11 @@ def test_workloads_that_lack_pods_are_kept_within_bounds(k8s, kept, workloads):
     found = k8s.surveyed(k8s.view_of(), objects).short_workloads
     assert len(found) == kept
     assert all("managedFields" not in each["metadata"] and each["status"] == {"replicas": 0} for each in found)
+
+
+@pytest.mark.parametrize("status", ["text", [1], 5, True, {"replicas": "one", "conditions": "none"}])
+def test_workload_with_a_status_of_any_type_is_audited(k8s, status):
+    workload = k8s.workload()
+    workload["spec"]["replicas"] = 2
+    found = k8s.surveyed(k8s.view_of(), [{**workload, "status": status}])
+    assert len(found.workloads) == 1

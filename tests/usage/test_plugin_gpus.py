@@ -51,6 +51,10 @@ def test_unhealthy_devices_are_not_free():
     assert reasons(found) == [("unhealthy", "reported as unhealthy by the device plugin", "2")]
 
 
+def test_negative_number_of_devices_counts_as_none():
+    assert totals(report(node(gpus=-5), pod(gpus=2))) == {PRODUCT: ("0", "0", "0", "0")}
+
+
 def test_plugin_that_is_gone_leaves_nothing_free():
     found = report(node(gpus=0, capacity={"nvidia.com/gpu": "8"}), pod(gpus=2))
     assert totals(found) == {PRODUCT: ("8", "2", "0", "6")}

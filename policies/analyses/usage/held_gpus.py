@@ -160,7 +160,7 @@ def _gpus_of_kind(
     if document is None:
         return NodeGPUs(node, kind, _PLUGIN_PROVIDERS, None, held, tuple(holdings))
     capacity, allocatable = (
-        Fraction(sum(billionths(lookup(document, ("status", field, name))) // ONE for name in resources))
+        Fraction(sum(max(billionths(lookup(document, ("status", field, name))), 0) // ONE for name in resources))
         for field in ("capacity", "allocatable")
     )
     total = max(capacity, allocatable)
