@@ -71,7 +71,7 @@ def _environment() -> Environment:
         "amount": _amount,
         "amount_text": format_amount,
         "limit_amount": _limit_amount,
-        "point": _point,
+        "coordinate": coordinate,
         "word": one_word,
         "breaks": _with_breaks,
         "kind": _kind,
@@ -109,7 +109,7 @@ def _limit_amount(amount: Fraction | None, use: LimitUse, *, has_unit: bool = Fa
 
 
 def _exact(amount: Fraction) -> str:
-    """An amount as a decimal number, or with the part that has none as a fraction: `0.25`, `11 3/7`."""
+    """The exact amount: a decimal number, or a fraction beyond nine decimals: `0.25`, `11 3/7`."""
     whole, part = divmod(amount, 1)
     if 10**9 % part.denominator == 0:
         return f"{float(amount):.9f}".rstrip("0")
@@ -132,9 +132,9 @@ def _with_breaks(value: object) -> Markup:
     return Markup(_LONG_WORD.sub(lambda word: _BREAK.sub("<wbr>", word[0]), text))  # noqa: S704 - the text is escaped
 
 
-def _point(value: float | Fraction) -> str:
-    """A coordinate of a picture."""
-    return f"{float(value):.1f}".removesuffix(".0")
+def coordinate(number: float | Fraction) -> str:
+    """A coordinate of a picture in few characters: `35`, `35.5`, `.5`."""
+    return f"{float(number):.1f}".removesuffix(".0").removeprefix("0") or "0"
 
 
 def one_word(text: str) -> str:

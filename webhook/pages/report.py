@@ -17,7 +17,7 @@ from policies.analyses.usage.node_gpus import DeviceForm, Provider, UnusableKind
 from policies.analyses.usage.usage_report import sum_if_known
 from policies.kubernetes.names import format_age, format_amount, format_count, format_list, format_ranges, with_capital
 from policies.rules.decision import Severity
-from webhook.pages.rendering import one_word, render_page, render_part
+from webhook.pages.rendering import coordinate, one_word, render_page, render_part
 from webhook.pages.report_model import Tone
 
 if TYPE_CHECKING:
@@ -223,16 +223,11 @@ def _picture(cells: Sequence[GPUCell]) -> tuple[int, Sequence[tuple[str, str]]]:
         for part in cell.parts:
             kind = _part_kind(cell, part)
             inset = 0.5 if kind == "free" else 0  # the line around it is one unit wide
-            x, y = left + width * float(part.start) + inset, _short(inset)
-            w, h = _short(max(width * float(part.width) - gap - 2 * inset, 0.5)), _short(_SQUARE - 2 * inset)
-            paths.setdefault(kind, []).append(f"M{_short(x)} {y}h{w}v{h}h-{w}z")
+            x, y = left + width * float(part.start) + inset, coordinate(inset)
+            w, h = coordinate(max(width * float(part.width) - gap - 2 * inset, 0.5)), coordinate(_SQUARE - 2 * inset)
+            paths.setdefault(kind, []).append(f"M{coordinate(x)} {y}h{w}v{h}h-{w}z")
         left += width + _GAP
     return max(left - _GAP, 0), [(kind, "".join(path)) for kind, path in paths.items()]
-
-
-def _short(number: float) -> str:
-    """A coordinate in few characters: `35`, `35.5`, `.5`."""
-    return f"{number:.1f}".removesuffix(".0").removeprefix("0") or "0"
 
 
 def _runs(cells: Sequence[GPUCell]) -> Iterator[CellRun]:
