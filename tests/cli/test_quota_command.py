@@ -44,6 +44,7 @@ def test_json_has_the_same_content(run):
         "waiting": "0",
     }
     assert quota["holders"][2] == {
+        "kind": "Pod",
         "name": "team-vision/pretrain-0",
         "seconds": None,
         "amounts": {"h100": "4", "memory": "342083239936"},
