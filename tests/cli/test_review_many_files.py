@@ -152,8 +152,7 @@ def test_summary_says_once_how_much_the_quota_lacks(write, invoke, pod):
     *_, numbers, shortage = done.stdout.splitlines()
     assert numbers == "25 objects: 2 admitted, 23 refused"
     assert shortage == (
-        'raise limit "all" of GPUQuota gpu in namespace team-a by 161 GPUs to fit everything: 169 GPUs would be used, and '
-        "the limit is 8"
+        'raise limit "all" of GPUQuota gpu in namespace team-a to 169 to fit everything: 169 of 8 GPUs would be used'
     )
     assert done.output.count("to fit everything") == 1
     assert done.output.count('An administrator can raise limit "all" of GPUQuota gpu\n') == 1

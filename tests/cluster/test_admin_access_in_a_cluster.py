@@ -217,7 +217,7 @@ def test_quota_charges_admin_access(real):
     assert real.patch("Namespace", team, body=ALLOW).accepted
     limited(real, team, 1)
     assert real.create(admin_claim(team)).accepted
-    assert summary(real, team) == "gpus 1/1"
+    assert summary(real, team) == "gpus 1 of 1"
     assert real.create(admin_claim(team, "another")).code == 403
 
 

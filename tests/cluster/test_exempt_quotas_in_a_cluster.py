@@ -27,7 +27,7 @@ def test_quota_in_kube_system_is_stored_with_a_warning(real, quota):
 def test_status_of_a_quota_in_kube_system_is_written_without_a_warning(real, quota):
     """The leader writes it with each count."""
     assert real.create(quota).accepted
-    body = {"status": {"summary": "gpus 0/2"}}
+    body = {"status": {"summary": "gpus 0 of 2"}}
     answer = real.patch("GPUQuota", "gpu", "kube-system", body=body, subresource="status")
     assert (answer.accepted, answer.warnings) == (True, ())
 

@@ -59,7 +59,7 @@ def test_claim_of_a_group_is_charged_once(grouping, team):
     assert grouping.create(ring(grouping, team)).accepted
     for name in ("first", "second", "third"):
         assert grouping.create(member(team, name)).accepted
-    assert summary(grouping, team) == "gpus 1/1"
+    assert summary(grouping, team) == "gpus 1 of 1"
     assert grouping.create(manifests.pod(team, "other")).code == 403
     if grouping.makes_claims:
         until(lambda: claims_of(grouping, team), "the group gets its claim")
@@ -94,7 +94,7 @@ def test_group_that_does_not_fit_refuses_its_pods(grouping, team):
 def test_entry_that_is_not_the_groups_is_charged_to_its_pod(grouping, team, entry):
     assert grouping.create(manifests.template(team, "two")).accepted
     assert grouping.create(ring(grouping, team)).accepted
-    until(lambda: summary(grouping, team) == "gpus 1/1", "the claim of the group is charged")
+    until(lambda: summary(grouping, team) == "gpus 1 of 1", "the claim of the group is charged")
     assert grouping.create(member(team, "first", entry=entry)).code == 403
 
 
@@ -147,7 +147,7 @@ def test_cluster_without_groups_is_no_trouble(cluster):
     assert cluster.create(member(team, "first")).accepted
     assert "schedulingGroup" not in cluster.get("Pod", "first", team).object["spec"]
     assert cluster.create(member(team, "second")).code == 403
-    assert charge_items(status(cluster, team)) == [] or summary(cluster, team) == "gpus 1/1"
+    assert charge_items(status(cluster, team)) == [] or summary(cluster, team) == "gpus 1 of 1"
     assert not [note for note in cluster.service.probe()["notes"] if "podgroups" in note]
     loud = [line for line in cluster.service.log().splitlines() if "podgroups" in line and '"info"' not in line.lower()]
     assert loud == []
@@ -183,7 +183,7 @@ def test_claim_is_charged_once_after_an_upgrade_that_drops_the_version_of_its_gr
         60,
     )
     assert upgraded.create(member(team, "second")).accepted
-    assert summary(upgraded, team) == "gpus 1/1"
+    assert summary(upgraded, team) == "gpus 1 of 1"
     assert notes_of(upgraded) == []
 
 
@@ -209,7 +209,7 @@ def test_groups_that_a_real_api_server_stops_to_serve_are_noted(fresh_with_group
     assert cluster.create(manifests.template(team, "one")).accepted
     assert cluster.create(ring(cluster, team)).accepted
     assert cluster.create(member(team, "first")).accepted
-    assert (notes_of(cluster), summary(cluster, team)) == ([], "gpus 1/1")
+    assert (notes_of(cluster), summary(cluster, team)) == ([], "gpus 1 of 1")
     cluster.control_plane.restart_api_server()
     until(lambda: notes_of(cluster), "a note says that PodGroups are no longer served", 90)
     (note,) = notes_of(cluster)
@@ -218,7 +218,7 @@ def test_groups_that_a_real_api_server_stops_to_serve_are_noted(fresh_with_group
     cluster.control_plane.restart_api_server(GATES, [V1ALPHA2])
     until(lambda: not notes_of(cluster), "PodGroups are served again", 120)
     assert cluster.create(member(team, "third")).accepted
-    assert summary(cluster, team) == "gpus 1/1"
+    assert summary(cluster, team) == "gpus 1 of 1"
 
 
 def test_claim_of_a_group_that_is_served_in_no_known_version_is_charged_once(upgraded):
@@ -234,5 +234,5 @@ def test_claim_of_a_group_that_is_served_in_no_known_version_is_charged_once(upg
         answer = upgraded.create(member(team, name))
         assert answer.accepted
         assert 'PodGroup "ring" is unknown' in " ".join(answer.warnings)
-    assert summary(upgraded, team) == "gpus 1/1"
+    assert summary(upgraded, team) == "gpus 1 of 1"
     assert upgraded.create(manifests.pod(team, "other")).code == 403

@@ -23,7 +23,7 @@ def test_claim_that_is_made_for_a_pod_is_not_charged_again(cluster):
     team = limited(cluster, cluster.namespace(quota="enforced"), 1)
     assert cluster.create(manifests.template(team, "one")).accepted
     assert cluster.create(pod_with(team, resourceClaimTemplateName="one")).accepted
-    assert summary(cluster, team) == "gpus 1/1"
+    assert summary(cluster, team) == "gpus 1 of 1"
     assert cluster.create(manifests.pod(team, "second")).code == 403
     if not cluster.makes_claims:
         pytest.skip("no kube-controller-manager runs here")
@@ -35,7 +35,7 @@ def test_converted_pod_is_charged_once(cluster):
     team = limited(cluster, cluster.namespace(dra="enabled", quota="enforced"), 2)
     pod = cluster.create(manifests.pod(team, gpus=2)).object
     assert "resourceClaims" in pod["spec"]
-    assert summary(cluster, team) == "gpus 2/2"
+    assert summary(cluster, team) == "gpus 2 of 2"
     if not cluster.makes_claims:
         pytest.skip("no kube-controller-manager runs here")
     until(lambda: cluster.list("ResourceClaim", team), "the pod gets its claim")
@@ -58,7 +58,7 @@ def test_claim_of_the_scheduler_is_not_charged_again(real):
 def test_claim_of_a_user_is_charged(cluster):
     team = limited(cluster, cluster.namespace(quota="enforced"), 1)
     assert cluster.create(manifests.claim(team, "first", ANY_GPU)).accepted
-    assert summary(cluster, team) == "gpus 1/1"
+    assert summary(cluster, team) == "gpus 1 of 1"
     answer = cluster.create(manifests.claim(team, "second", ANY_GPU))
     assert answer.code == 403
     assert 'needs 1 GPU, 0 of 1 left in limit "gpus" ' in answer.message

@@ -25,7 +25,7 @@ def test_quota_is_counted_as_soon_as_it_is_written(cluster):
     team = cluster.namespace()
     assert cluster.create(manifests.pod(team)).accepted
     limited(cluster, team, 2)
-    assert summary(cluster, team) == "gpus 1/2"
+    assert summary(cluster, team) == "gpus 1 of 2"
     counted(cluster, team, "1")
     assert status(cluster, team)["observedGeneration"] == 1
 
@@ -68,15 +68,15 @@ def test_pod_that_is_over_the_quota_only_makes_a_warning_while_it_is_tried(clust
     text = " ".join(line.strip() for line in answer.warnings)
     assert text.startswith('needs 2 GPUs, and limit "gpus" allows at most 1; exceeded quota: gpu; ')
     assert text.endswith(" [GA502]")
-    assert summary(cluster, team) == "gpus 2/1"
+    assert summary(cluster, team) == "gpus 2 of 1"
 
 
 def test_pod_is_charged_when_it_is_created_and_then_counted(cluster):
     team = limited(cluster, cluster.namespace(quota="enforced"), 4)
     assert cluster.create(manifests.pod(team, "first")).accepted
-    assert summary(cluster, team) == "gpus 1/4"
+    assert summary(cluster, team) == "gpus 1 of 4"
     assert cluster.create(manifests.pod(team, "second", gpus=2)).accepted
-    assert summary(cluster, team) == "gpus 3/4"
+    assert summary(cluster, team) == "gpus 3 of 4"
     counted(cluster, team, "3")
 
 
@@ -104,7 +104,7 @@ def test_lowering_a_limit_takes_nothing_away_and_refuses_more(cluster):
     lower = {"spec": {"limits": [{"name": "gpus", "gpus": 1}]}}
     assert cluster.patch("GPUQuota", "gpu", team, body=lower).accepted
     assert cluster.create(manifests.pod(team, "third")).code == 403
-    until(lambda: summary(cluster, team) == "gpus 2/1", "the new limit is shown")
+    until(lambda: summary(cluster, team) == "gpus 2 of 1", "the new limit is shown")
     gone(cluster, team, "first")
     counted(cluster, team, "1")
     assert cluster.create(manifests.pod(team, "third")).code == 403
@@ -116,7 +116,7 @@ def test_new_limit_is_counted(cluster):
     assert cluster.create(manifests.pod(team)).accepted
     more = {"spec": {"limits": [{"name": "h100", "gpus": 1, "selector": {"products": ["*H100*"]}}]}}
     assert cluster.patch("GPUQuota", "gpu", team, body=more).accepted
-    until(lambda: summary(cluster, team) == "h100 1/1", "the new limit is counted")
+    until(lambda: summary(cluster, team) == "h100 1 of 1", "the new limit is counted")
     assert cluster.create(manifests.pod(team, "second")).code == 403
 
 
@@ -159,7 +159,7 @@ def test_pods_that_come_at_once_get_exactly_what_there_is(cluster):
     with ThreadPoolExecutor(40) as people:
         codes = Counter(people.map(create, range(40)))
     assert codes == {201: 8, 403: 32}
-    assert summary(cluster, team) == "gpus 8/8"
+    assert summary(cluster, team) == "gpus 8 of 8"
     counted(cluster, team, "8")
 
 
@@ -169,7 +169,7 @@ def test_deleted_ledger_is_counted_again(cluster):
     counted(cluster, team, "1")
     wipe = [{"op": "remove", "path": "/status"}]
     assert cluster.patch("GPUQuota", "gpu", team, body=wipe, content_type=JSON_PATCH, subresource="status").accepted
-    until(lambda: summary(cluster, team) == "gpus 1/2", "the ledger is there again")
+    until(lambda: summary(cluster, team) == "gpus 1 of 2", "the ledger is there again")
     counted(cluster, team, "1")
 
 
@@ -192,7 +192,7 @@ def test_kubectl_shows_what_is_left(real):
         columns = [column["name"] for column in answer["columnDefinitions"]]
         assert columns == ["Name", "Quota", "Enforced", "Ready", "Age"]
         (row,) = answer["rows"]
-        assert row["cells"][:4] == ["gpu", "gpus 1/2", "True", "True"]
+        assert row["cells"][:4] == ["gpu", "gpus 1 of 2", "True", "True"]
         return True
 
     until(shown, "both conditions are written")

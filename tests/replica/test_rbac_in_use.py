@@ -214,7 +214,7 @@ class Story:
         await self.until(is_counted, bool)
         for pod in pods:
             await self.alice.post(POD.path("team-a"), pod)
-        assert "all 2/8" in self.sandbox.get("GPUQuota", "gpu", "team-a")["status"]["summary"]
+        assert "all 2 of 8" in self.sandbox.get("GPUQuota", "gpu", "team-a")["status"]["summary"]
 
     async def look_up(self, client, view, owner):
         """As a replica whose view shows no pod yet, and as a leader that has waited for what was charged."""

@@ -353,9 +353,11 @@ def _similar_file(error: OSError, file: str) -> str:
     if error.errno != errno.ENOENT or not name:
         return ""
     try:
-        return did_you_mean(name, os.listdir(folder or "."))
+        names = os.listdir(folder or ".")
     except OSError:
         return ""
+    # A link that leads nowhere is in its folder.
+    return "" if name in names else did_you_mean(name, names)
 
 
 def _why_no_object(value: Any) -> str:
