@@ -55,10 +55,10 @@ def test_pod_that_is_over_the_quota_is_refused(cluster, labels, entry):
     assert cluster.create(manifests.pod(team, "first")).accepted
     answer = cluster.create(manifests.pod(team, "second", gpus=2))
     assert (answer.code, answer.body["reason"]) == (403, "Forbidden")
-    assert answer.message.startswith(denied(entry, 'needs 2 GPUs, 1 of 2 left in limit "gpus"'))
-    remedy = "request fewer GPUs, or wait until some pods end"
+    remedy = "Request fewer GPUs, or wait until some pods end"
+    assert answer.message.startswith(denied(entry, f'{remedy}: needs 2 GPUs, 1 of 2 left in limit "gpus"'))
     assert "; exceeded quota: gpu; " in answer.message
-    assert answer.message.endswith(f"; {remedy}; gpu-admission quota -n {team} shows who holds what [GA502]")
+    assert answer.message.endswith(f"; gpu-admission quota -n {team} shows who holds what [GA502]")
 
 
 def test_pod_that_is_over_the_quota_only_makes_a_warning_while_it_is_tried(cluster):
@@ -66,7 +66,7 @@ def test_pod_that_is_over_the_quota_only_makes_a_warning_while_it_is_tried(clust
     answer = cluster.create(manifests.pod(team, gpus=2))
     assert answer.accepted
     text = " ".join(line.strip() for line in answer.warnings)
-    assert text.startswith('needs 2 GPUs, and limit "gpus" allows at most 1; exceeded quota: gpu; ')
+    assert text.startswith('Request fewer GPUs: needs 2 GPUs, and limit "gpus" allows at most 1; exceeded quota: gpu; ')
     assert text.endswith(" [GA502]")
     assert summary(cluster, team) == "gpus 2 of 1"
 
