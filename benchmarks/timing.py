@@ -52,7 +52,7 @@ def seconds_of(function: Callable[[], object], count: int = 1) -> float:
 
 
 def milliseconds_of_process(command: list[str]) -> float:
-    """CPU time of one run of a command in a process of its own."""
+    """CPU time of one run of a command in its own process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

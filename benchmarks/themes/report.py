@@ -21,7 +21,7 @@ THEME = Theme(
     title="Report",
     text="""`gpu-admission report` of the examples' cluster in files with 2,000 more nodes of 8 GPUs and 2,000 pods of 8 kB, of which
 one in five requests a GPU, 10 wait for one, and a GPUQuota counts them: reading the files, audit, usage, quota, wait list and the
-page. CPU time of the command in a process of its own, beside reading the files from JSON with orjson.""",
+page. CPU time of the command in its own process, beside reading the files from JSON with orjson.""",
 )
 ROUNDS = 3
 AIM, LIMIT = 15.0, 30.0

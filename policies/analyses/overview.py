@@ -142,11 +142,6 @@ class QuotaOverview:
             return None
         return limit.taken - earlier.taken
 
-    @property
-    def is_over(self) -> bool:
-        """True if more is used than a limit allows."""
-        return self.report.is_over
-
 
 @dataclass(frozen=True, slots=True)
 class Overview:

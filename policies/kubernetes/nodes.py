@@ -211,9 +211,12 @@ class SelectionSize:
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 """The taint of a cordoned node."""
 _PREVENTING = ("NoSchedule", "NoExecute")
-_CONDITIONS = {
+_NOT_READY = {
     "node.kubernetes.io/not-ready": "the node is not ready",
     "node.kubernetes.io/unreachable": "the node is unreachable",
+}
+_CONDITIONS = {
+    **_NOT_READY,
     "node.kubernetes.io/memory-pressure": "the node is short of memory",
     "node.kubernetes.io/disk-pressure": "the node is short of disk space",
     "node.kubernetes.io/pid-pressure": "the node is short of process ids",
@@ -247,9 +250,6 @@ class Taint:
 def is_cordoned(node: Object) -> bool:
     """True if `kubectl cordon` keeps new pods off a node."""
     return lookup(node, ("spec", "unschedulable")) is True
-
-
-_NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def is_ready(node: Object) -> bool:

@@ -264,7 +264,7 @@ class _Work:
     terms: Terms
     measure: Measure
     requested: dict[tuple[bytes, str | None], tuple[DeviceDemand, ...]] = field(default_factory=dict)
-    """What claims of one spec request, by the spec as it is written and the PriorityClass."""
+    """The demands of claims, by the spec as it is written and the PriorityClass."""
 
     def pod(self, document: Object) -> _SeenPod:
         """The amounts of a pod; an unreadable one counts as nothing, since no API server stores it."""

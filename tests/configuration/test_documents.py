@@ -130,7 +130,7 @@ PARTS = {
     "L": "GPUCluster",
     "S": "mistakes of published guides",
 }
-"""What the first letters of the rows mean."""
+"""The meaning of the first letters of the rows."""
 
 
 def rules_by_part():

@@ -33,7 +33,7 @@ class API:
         self.faults = faults
         self.stored, self.requests = {}, []
         self.on_put = {}
-        """What happens before the next write of a ledger."""
+        """Coroutine functions by path, each run before the next write of that ledger."""
 
     def make(self, key, hard):
         kind = {"GPUQuota": {}, "GPUQuotaGroup": {"quota": "research"}}[key.kind]

@@ -1,4 +1,4 @@
-"""Who waits, what is broken, what is free: answered by the keyboard alone."""
+"""The three questions, who waits, what is broken and what is free, answered by the keyboard alone."""
 
 from __future__ import annotations
 

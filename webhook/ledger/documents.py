@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.objects import lookup
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.limits.quota import QUOTA_NAME, parse_quota
+from policies.quota.limits.quota import GROUP, QUOTA_NAME, parse_quota
 from webhook.cluster.answers import APIError, Unreachable
 from webhook.cluster.lists import get_if_exists
 from webhook.cluster.resources import RESOURCES
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
 
-
-GROUP = "GPUQuotaGroup"
-"""The kind whose ledger counts several namespaces."""
 
 _CALL_SECONDS = 5.0
 _MOST_CACHED = 1024

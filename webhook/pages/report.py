@@ -367,7 +367,7 @@ def _tiles(overview: Overview) -> Iterator[Tile]:
     yield _unusable_tile(overview)
     yield _nodes_tile(overview)
     quotas = overview.quotas
-    over = sum(each.is_over for each in quotas or ())
+    over = sum(each.report.is_over for each in quotas or ())
     yield Tile(
         "?" if quotas is None else f"{over:,}",
         f"{'namespace' if over == 1 else 'namespaces'} over quota",

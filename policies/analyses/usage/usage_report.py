@@ -153,13 +153,8 @@ def _shared_devices(uses: Sequence[ProductUse]) -> str:
     if devices is None:
         return ""
     factors = {each.kind.replicas for each in uses}
-    noun = (
-        "MIG device"
-        if all(each.kind.profile for each in uses)
-        else "device"
-        if any(each.kind.profile for each in uses)
-        else "GPU"
-    )
+    are_mig = {bool(each.kind.profile) for each in uses}
+    noun = "device" if len(are_mig) > 1 else "MIG device" if True in are_mig else "GPU"
     number = format_amount(devices)
     return f" ({number} {inflected(noun, number)}{f' x {min(factors)}' if len(factors) == 1 else ''})"
 

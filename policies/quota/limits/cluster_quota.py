@@ -171,11 +171,7 @@ class Tenancy:
 
     def group_of(self, namespace: Object) -> Group | None:
         """The group of a Namespace; None if no ClusterGPUQuota counts it."""
-        return self.group_of_labels(_labels(namespace))
-
-    def group_of_labels(self, labels: Mapping[str, str]) -> Group | None:
-        """The group of a namespace with these labels; None if no ClusterGPUQuota counts it."""
-        return next((group for each in self.quotas if (group := each.group_of(labels)) is not None), None)
+        return next(self._groups(namespace), None)
 
     def overlaps(self, namespaces: Iterable[Object]) -> Mapping[str, Mapping[str, str]]:
         """By ClusterGPUQuota, the namespaces that it chooses and an older one counts.
@@ -184,11 +180,15 @@ class Tenancy:
         """
         found: dict[str, dict[str, str]] = {}
         for namespace in namespaces:
-            labels = _labels(namespace)
-            groups = [group for each in self.quotas if (group := each.group_of(labels)) is not None]
+            groups = [*self._groups(namespace)]
             for other in groups[1:]:
                 found.setdefault(other.quota, {})[name_of(namespace)] = groups[0].quota
         return found
+
+    def _groups(self, namespace: Object) -> Iterator[Group]:
+        """The groups that ClusterGPUQuotas choose for a Namespace, that of the oldest first."""
+        labels = mapping_at(namespace, ("metadata", "labels"))
+        return (group for each in self.quotas if (group := each.group_of(labels)) is not None)
 
 
 def tenancy(view: ClusterView) -> Tenancy | Unknown:
@@ -210,7 +210,3 @@ def _tenancy(view: ClusterView) -> Tenancy | Unknown:
 
 
 _CREATED = ("metadata", "creationTimestamp")
-
-
-def _labels(namespace: Object) -> Mapping[str, str]:
-    return mapping_at(namespace, ("metadata", "labels"))
