@@ -141,7 +141,7 @@ def existing_configs(change: Change) -> Iterator[Problem]:
 def _mig_config(change: Change, value: str) -> Iterator[Problem]:
     path, severity = label_path(MIG_CONFIG_LABEL), None
     known = selectable_configs(change.facts, change.name)
-    names, remedy = known.names, write_closest(value, known.names, "write one of these" if known.names else _ADD_IT)
+    names, otherwise = known.names, "write one of these" if known.names else _ADD_IT
     if not is_label_value(value):
         text = f'"{value}" cannot be the value of a label, and is to be the name of a configuration'
         yield Problem(path, text, "define a configuration in a mig-parted ConfigMap and write its name")
@@ -167,8 +167,8 @@ def _mig_config(change: Change, value: str) -> Iterator[Problem]:
             f'"{value}" is not a configuration that the operator brings, and {unnamed if is_certain else known.missing}'
         )
         severity = None if is_certain else Severity.WARN
-        remedy = write_closest(value, names, "define it in a mig-parted ConfigMap that migManager.config.name names")
-    yield Problem(path, text, remedy, severity=severity)
+        otherwise = "define it in a mig-parted ConfigMap that migManager.config.name names"
+    yield Problem(path, text, write_closest(value, names, otherwise), severity=severity)
 
 
 def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:

@@ -128,7 +128,7 @@ class FitComparer:
                 self._was.clear()
             self._was[id(subject)] = subject, self._before.fit(subject)
         _, was = self._was[id(subject)]
-        will_be = self._after.fit(subject, was.nodes)
+        will_be = self._after.fit(subject, was.nodes, counts_held=False)
         outcome = _outcome(was, will_be)
         if outcome is not Outcome.LOST and will_be.is_possible and (refusing := will_be.refusing - was.refusing):
             nodes = sorted(refusing)

@@ -15,7 +15,6 @@ from policies.devices.resource_claims import Claim
 from policies.fleet.cluster_digest import Nodes, ResourceUsage, read_cluster
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import items_at, lookup, mappings_at, name_of
-from policies.kubernetes.quantities import taken_by
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.outcome.grants import GrantFinder
 from policies.outcome.outcome import Feasibility, simulate
@@ -118,12 +117,13 @@ class FitFinder:
         self._node_sets: dict[frozenset[str], frozenset[str]] = {}
         """Each set of nodes once, because most subjects fit the same nodes."""
 
-    def fit(self, subject: Subject, expected: Collection[str] = ()) -> Fit:
+    def fit(self, subject: Subject, expected: Collection[str] = (), *, counts_held: bool = True) -> Fit:
         """The places of a subject.
 
         Args:
             subject: The pods of a template, or a claim.
             expected: Nodes on which it fits in another cluster; the reason is that of these nodes.
+            counts_held: False to leave out the GPUs that it holds.
         """
         check_cancelled()
         outcome, places = self._whole_outcome(subject, self._question(subject))
@@ -138,7 +138,7 @@ class FitFinder:
             places.if_empty,
             _why(outcome, expected),
             grants=self._rooms(subject, outcome, places.now),
-            held=self._held_grants(subject),
+            held=self._held_grants(subject) if counts_held else {},
             refusing=outcome.refusing,
         )
 
@@ -224,9 +224,8 @@ class FitFinder:
         """The usage of nodes once the subject's own pods have ended, and the nodes where they run."""
         usage = self._usage
         by_node: dict[str, list[Amounts]] = {}
-        for pod in subject.pods:
-            if (taken := taken_by(pod)) is not None:
-                by_node.setdefault(taken[0], []).append(taken[1])
+        for taken in filter(None, subject.taken):
+            by_node.setdefault(taken[0], []).append(taken[1])
         for node, amounts in by_node.items() if usage.pods_known else ():
             usage = usage.without(node, amounts)
         return usage, set(by_node)
@@ -320,11 +319,13 @@ class FitFinder:
             allocated = Claim(subject.document).allocated_devices
             return {self._grants.of_claim(Held.by(allocated)): 1} if allocated else {}
         holdings = self._holding_of
-        found = (
-            self._grants.held_by(pod, [each.held for each in holdings.get(f"{subject.namespace}/{name_of(pod)}", ())])
-            for pod in subject.pods
+        return Counter(
+            self._grants.held_by(
+                *taken, [each.held for each in holdings.get(f"{subject.namespace}/{name_of(pod)}", ())]
+            )
+            for pod, taken in zip(subject.pods, subject.taken, strict=True)
+            if taken is not None
         )
-        return Counter(held for held in found if held is not None)
 
     def _with_places(self, outcome: PlacementOutcome) -> tuple[PlacementOutcome, _Places]:
         survey = outcome.survey

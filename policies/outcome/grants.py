@@ -19,7 +19,7 @@ from policies.fleet.offers.shown import ShownSharing
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.objects import lookup, name_of
-from policies.kubernetes.quantities import ONE, taken_by
+from policies.kubernetes.quantities import ONE
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile, parse_resource
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from policies.devices.allocation.usage import Usage
     from policies.fleet.cluster_digest import Nodes
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.quantities import Amounts
     from policies.kubernetes.resourceslices import Device
     from policies.kubernetes.view import ClusterView
     from policies.outcome.survey import AlikeNodes, Survey
@@ -271,17 +272,15 @@ class GrantFinder:
             if node in group.on_node
         ]
 
-    def held_by(self, pod: Object, holdings: Iterable[Held]) -> Grant | None:
-        """The GPUs that a pod holds; None if it has no node.
+    def held_by(self, node: str, amounts: Amounts, holdings: Iterable[Held]) -> Grant:
+        """The GPUs that a pod holds.
 
         Args:
-            pod: A stored pod.
+            node: Of the pod.
+            amounts: The resources that it takes of the node.
             holdings: The devices of its claims.
         """
-        taken = taken_by(pod)
-        if taken is None:
-            return None
-        counts = self._plugin_counts(taken[0], [(name, -(-amount // ONE)) for name, amount in taken[1]])
+        counts = self._plugin_counts(node, [(name, -(-amount // ONE)) for name, amount in amounts])
         for held in holdings:
             counts.update(self._device_kinds(held))
         return Grant.of(counts)

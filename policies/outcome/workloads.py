@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from policies.admission import as_created, common_part, controller_label, form_of, templates_of
@@ -19,6 +20,7 @@ from policies.kubernetes.objects import (
     namespace_of,
 )
 from policies.kubernetes.pod_templates import pod_of
+from policies.kubernetes.quantities import taken_by
 from policies.kubernetes.workloads import group_of, has_finished
 from policies.rules.decision import TEMPLATE
 from policies.rules.settings.choices import workload_kinds
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_templates import PodTemplate
+    from policies.kubernetes.quantities import Amounts
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -37,7 +40,7 @@ _MOST_OWNERS = 5
 """Controllers above a pod that are followed: CronJob, Job, pod are two."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Subject:
     """Pods of one template, or a claim that no pod uses."""
 
@@ -59,6 +62,11 @@ class Subject:
     def is_pod(self) -> bool:
         """False for a claim or claim template."""
         return self.document.get("kind") == "Pod"
+
+    @cached_property
+    def taken(self) -> tuple[tuple[str, Amounts] | None, ...]:
+        """For each of its pods, the node and what it takes of it; None without a node or after its end."""
+        return tuple(map(taken_by, self.pods))
 
     @property
     def pod_names(self) -> tuple[str, ...]:

@@ -31,6 +31,8 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """The errors of a disk that is full, limited, broken or read-only. Click ends a command silently if a pipe is closed."""
 _FAILED = 3
 """The exit code of an internal error; the other codes are about the input."""
+_MANY = 100_000
+"""New objects after which a command collects garbage among them; nothing waits for it, and few are garbage."""
 _TRACE = "GPU_ADMISSION_TRACE"
 """The variable of the environment with which an internal error is shown with the place where it happened."""
 
@@ -45,7 +47,7 @@ class LazyGroup(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command; an internal error is reported in one sentence."""
-        collect_rarely()
+        collect_rarely(_MANY)
         try:
             return super().main(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - errors that click does not handle are internal errors

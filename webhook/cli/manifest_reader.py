@@ -247,13 +247,14 @@ class ManifestReader:
             value = found.quick_json
         if found.others is not None and found.others.skips_json(value):
             return []
-        facts = None if value is None else self._facts(found.file, [_without_places(value)])
+        may_have_nulls = b"null" in found.content
+        facts = None if value is None else self._facts(found.file, [_without_places(value)], fills=may_have_nulls)
         if facts is None or len(self.problems) > known:
             del self.problems[known:]
             facts = self._facts(found.file, self._read_documents(found))
         return facts
 
-    def _facts(self, file: str, documents: Iterable[Document]) -> list[Object]:
+    def _facts(self, file: str, documents: Iterable[Document], *, fills: bool = True) -> list[Object]:
         facts = []
         for document in documents:
             value = document.value
@@ -264,7 +265,7 @@ class ManifestReader:
             for manifest in self._written_objects(file, document):
                 self._check_labels(manifest)
             if len(self.problems) == known:
-                facts.append(fill_nulls(value))
+                facts.append(fill_nulls(value) if fills else value)
         return facts
 
     def _files(self, path: str, exclusion: Exclusion | None) -> list[str]:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from threading import RLock
 from typing import ClassVar
 
-_THRESHOLDS = 20_000, 2, 25
+_YOUNG = 20_000
 """The objects of a page of a list are fewer, and freed before the next page, so that reading lists starts no collection. With
 Python's default of 700, a list of 100,000 pods starts hundreds of full collections, and each traverses all digests."""
 
 
-def collect_rarely() -> None:
-    """Set how often garbage is collected in this process, which holds many objects without cycles."""
-    gc.set_threshold(*_THRESHOLDS)
+def collect_rarely(young: int = _YOUNG) -> None:
+    """Set how often garbage is collected in this process, which holds many objects without cycles.
+
+    When the process ends, nothing is collected: the memory is returned at once.
+
+    Args:
+        young: New objects after which garbage is collected among them; many where no answer waits for a collection.
+    """
+    gc.set_threshold(young, 2, 25)
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)
 
 
 class CollectionPause:

@@ -372,8 +372,10 @@ def _one_gpu(
     kind, holdings, held, over, is_shared, is_whole_held = largest.kind, [], _NONE, _NONE, False, False
     slices = {largest.device.name: memory_slices(largest.device)} if kind.profile else {}
     for each in devices:
+        if not (found := results.pop(each.id, None)):
+            continue
         amounts, taken = _NONE, Counter[str]()
-        for result in results.pop(each.id, ()):
+        for result in found:
             parts = held_parts(each.device, result.consumed)
             amount = each.counted.kind_taken(parts, settings).gpus / each.kind.gpus
             amounts += amount
