@@ -330,14 +330,13 @@ async def test_api_server_that_refuses_is_reported(sandbox):
 
 async def test_first_lists_that_take_too_long_are_reported(sandbox):
     from webhook.cli.cluster_options import ClusterOptions
-    from webhook.cli.progress import Progress
     from webhook.cli.running_clusters import NoClusterError, connected_client, read_cluster
 
     sandbox.faults.add(faults.half_open(), path="/api/v1/nodes")
     with pytest.raises(NoClusterError) as raised:
         async with (
             connected_client(ClusterOptions(kubeconfig=str(sandbox.file))) as client,
-            read_cluster(client, Progress(), seconds=0.5),
+            read_cluster(client, seconds=0.5),
         ):
             pass
     assert str(raised.value).startswith(f"{sandbox.url}: after 0.5 seconds, not listed yet: nodes: ")

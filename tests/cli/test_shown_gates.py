@@ -12,7 +12,6 @@ from tests.cli.example_sandboxes import example_sandbox
 from tests.cli.quota_files import AWAY
 from tests.sandbox import faults
 from webhook.cli.cluster_options import ClusterOptions
-from webhook.cli.progress import Progress
 from webhook.cli.running_clusters import connected_client, read_cluster
 
 METRICS = """\
@@ -46,7 +45,7 @@ async def sandbox(tmp_path):
 
 async def gates_of(sandbox):
     options = ClusterOptions(kubeconfig=str(sandbox.file))
-    async with connected_client(options) as client, read_cluster(client, Progress()) as cluster:
+    async with connected_client(options) as client, read_cluster(client) as cluster:
         return cluster.view.feature_gates()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from webhook.cli.cluster_options import ClusterOptions
+from webhook.cli.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.view import ClusterView
     from webhook.cli.completion_values import Values
-    from webhook.cli.progress import Progress
     from webhook.cli.settings import RunningFacts
 
     Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem[Any]]]
@@ -55,19 +55,19 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 @contextmanager
-def open_cluster(source: ClusterOptions, progress: Progress, *, is_running: bool) -> Iterator[RunningFacts | None]:
+def open_cluster(source: ClusterOptions, *, is_running: bool) -> Iterator[RunningFacts | None]:
     """Show the progress until the end, and read a running cluster meanwhile; None for files.
 
     Raises:
         NoClusterError: The cluster cannot be reached, or does not accept the credentials.
     """
     if not is_running:
-        with progress:
+        with Progress():
             yield None
         return
     from webhook.cli.running_clusters import running_cluster
 
-    with running_cluster(source, progress) as cluster, progress:
+    with Progress(), running_cluster(source) as cluster:
         yield cluster
 
 

@@ -9,6 +9,7 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from policies.analyses.installation.component_versions import METRICS, ServerFea
 from policies.analyses.installation.network import Clock
 from policies.kubernetes.objects import lookup, mappings_at
 from policies.kubernetes.view import UNKNOWN, Unknown
+from webhook.cli.progress import current_progress
 from webhook.cli.settings import settings_in
 from webhook.cli.snapshots.reductions import reduction_of
 from webhook.cluster.answers import APIError, ClusterError, Unreachable
@@ -37,7 +39,6 @@ from webhook.cluster.resources import RESOURCES, Resource
 from webhook.cluster.sync import Sync
 from webhook.cluster.trimmed import trim_for
 from webhook.cluster.watched_kinds import Watched, watched_kinds
-from webhook.pages.text_report import print_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
-    from webhook.cli.progress import Progress
     from webhook.cluster.live import LiveView
 
 
@@ -221,7 +221,6 @@ async def list_trimmed(
     client: APIClient,
     kind: str,
     namespace: str = "",
-    progress: Progress | None = None,
     *,
     drop: Callable[[Object], None] | None = None,
 ) -> Object | Unreadable:
@@ -231,7 +230,6 @@ async def list_trimmed(
         client: The connection.
         kind: The kind.
         namespace: The only namespace to read, if the kind is namespaced; empty for all.
-        progress: Shows how many objects were read.
         drop: Is called for each object that is not kept, such as a pod without GPUs.
     """
     resource = RESOURCES[kind]
@@ -243,10 +241,7 @@ async def list_trimmed(
             drop(item)
         return kept
 
-    def show(count: int) -> None:
-        if progress is not None:
-            progress.show_count(f"reading {resource.plural}", count)
-
+    show = partial(current_progress().show_count, f"reading {resource.plural}")
     listed = await read_list(client, Watched(resource, namespace if resource.namespaced else ""), keep, show=show)
     return listed if isinstance(listed, Unreadable) else typed_list(resource, listed)
 
@@ -266,7 +261,6 @@ class Cluster:
 @asynccontextmanager
 async def read_cluster(
     client: APIClient,
-    progress: Progress,
     stored: tuple[GPUAdmissionPolicy, list[str]] | None = None,
     *,
     seconds: float = _SECONDS,
@@ -275,7 +269,6 @@ async def read_cluster(
 
     Args:
         client: The connection.
-        progress: Shows how many kinds were read.
         stored: What `stored_settings` returned, if the caller has read it.
         seconds: The time limit for the first lists.
 
@@ -286,7 +279,7 @@ async def read_cluster(
     settings, notes = stored or await stored_settings(client)
     sync = Sync(client)
     sync.start(settings.configuration.operator_namespaces, follows_version=False)
-    progress.show(lambda: _progress_of(sync))
+    current_progress().show(lambda: _progress_of(sync))
     try:
         sync.view.set_server_version(version)
         sync.view.set_feature_gates(await shown_gates(client))
@@ -334,10 +327,9 @@ async def server_facts(client: APIClient) -> Object:
 class RunningCluster:
     """A cluster that is read while a review runs; only reads are sent."""
 
-    def __init__(self, client: APIClient, runner: Runner, progress: Progress) -> None:
+    def __init__(self, client: APIClient, runner: Runner) -> None:
         self._client = client
         self._runner = runner
-        self._progress = progress
         self.unknown: dict[str, None] = {}
         """Sentences on facts that rules needed and that are unknown, without full stops."""
 
@@ -371,12 +363,12 @@ class RunningCluster:
 
     def read_list(self, wanted: Watched) -> list[Object] | Unreadable:
         """The objects of a list, reduced to what rules read, or why they are unknown."""
-        self._progress.show(f"reading {wanted.words}")
+        current_progress().show(f"reading {wanted.words}")
         reading = read_list(
             self._client,
             wanted,
             reduction_of(wanted.resource),
-            show=lambda count: self._progress.show_count(f"reading {wanted.words}", count),
+            show=partial(current_progress().show_count, f"reading {wanted.words}"),
             limit=LARGE_PAGE,
             expected=ABOUT_THE_KIND,
         )
@@ -393,26 +385,25 @@ class RunningCluster:
 
 
 @contextmanager
-def running_cluster(source: ClusterOptions, progress: Progress) -> Iterator[RunningCluster]:
+def running_cluster(source: ClusterOptions) -> Iterator[RunningCluster]:
     """Connect, and disconnect at the end; then print what could not be read.
 
     Args:
         source: The cluster.
-        progress: Shows what is read; must end before the cluster is left.
 
     Raises:
         NoClusterError: The cluster cannot be reached, or does not accept the credentials.
     """
     with Runner() as runner:
         client = runner.run(connect(source))
-        cluster = RunningCluster(client, runner, progress)
+        cluster = RunningCluster(client, runner)
         try:
             with cluster_errors(client):
                 yield cluster
         finally:
             runner.run(client.close())
     for reason in cluster.unknown:
-        print_lines([f"Warning: {reason}; it counts as unknown"], err=True)
+        current_progress().print_line(f"Warning: {reason}; it counts as unknown")
 
 
 class LiveFacts(ManifestsView):

@@ -15,7 +15,6 @@ from webhook.cli.options import (
     settings_option,
     takes_cluster,
 )
-from webhook.cli.progress import Progress
 
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
@@ -82,9 +81,8 @@ def command(
 
     source.check()
     given = SelectorInput(selectors, edit, device_class, request, source)
-    progress = Progress()
-    with open_cluster(source, progress, is_running=not source.cluster) as running:
-        analyses = analyses_of(given, running, progress)
+    with open_cluster(source, is_running=not source.cluster) as running:
+        analyses = analyses_of(given, running)
     if output == "html":
         from webhook.pages.selectors import render_analyses
 

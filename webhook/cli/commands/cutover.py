@@ -15,7 +15,6 @@ from webhook.cli.options import (
     settings_option,
     takes_cluster,
 )
-from webhook.cli.progress import Progress
 
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
@@ -69,13 +68,12 @@ def command(
     from webhook.cli.migrations import cutovers
     from webhook.pages.text_report import print_lines
 
-    progress = Progress()
-    with open_cluster(source, progress, is_running=not source.cluster) as running:
+    with open_cluster(source, is_running=not source.cluster) as running:
         view, settings = cutovers.read_cluster(source, running)
         if step is not None:
             points = cutovers.check_step(view, settings, step)
         else:
-            plan = cutovers.make_plan(view, settings, progress, folder.rstrip("/") if folder else cutovers.FOLDER)
+            plan = cutovers.make_plan(view, settings, folder.rstrip("/") if folder else cutovers.FOLDER)
             page = cutovers.page(plan, source, running)
     if step is not None:
         click.echo(cutovers.checked_text(step, points))

@@ -48,7 +48,7 @@ def command(ctx: click.Context, *, source: ClusterOptions, static: tuple[str, ..
     from webhook.cli.installation.check_reports import exit_code
     from webhook.cli.installation.doctor import as_json, run_doctor, text
 
-    with Progress() as progress:
-        found = run_doctor(source, progress, static)
+    with Progress():
+        found = run_doctor(source, static)
     click.echo(as_json(found) if output == "json" else text(found))
     ctx.exit(exit_code(found.checks, of_warnings=_ONLY_WARNINGS))

@@ -62,11 +62,11 @@ def apply_command(*, file: str, source: ClusterOptions, rollback: bool, check: b
     from webhook.cli.installation.webhook_changes import apply_webhooks, check_webhooks
     from webhook.pages.text_report import print_lines
 
-    with Progress() as progress:
+    with Progress():
         if check:
-            lines = check_webhooks(file, source, timeout, progress)
+            lines = check_webhooks(file, source, timeout)
         else:
-            lines = apply_webhooks(file, source, timeout, progress, rolls_back=rollback)
+            lines = apply_webhooks(file, source, timeout, rolls_back=rollback)
     print_lines(lines)
 
 

@@ -114,9 +114,8 @@ def command(
     source.check()
     from webhook.cli.migrations.runs import migrate_files, print_diffs, print_report, print_texts, write_files
 
-    progress = Progress()
     source = source.with_namespace()
-    with open_cluster(source, progress, is_running=source.live) as running:
+    with open_cluster(source, is_running=source.live) as running:
         outcome = migrate_files(paths, source, running, to)
     if in_place:
         write_files(outcome, paths)

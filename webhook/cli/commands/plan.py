@@ -17,7 +17,6 @@ from webhook.cli.options import (
     settings_option,
     takes_cluster,
 )
-from webhook.cli.progress import Progress
 from webhook.cli.review import TextOptions
 
 if TYPE_CHECKING:
@@ -86,9 +85,8 @@ def command(
     from webhook.cli.explain.plans import PlanInput, as_json, make_plan, text
 
     source.check()
-    progress = Progress()
-    with open_cluster(source, progress, is_running=not source.cluster) as running:
-        report = make_plan(PlanInput(paths, deletions, source), running, progress)
+    with open_cluster(source, is_running=not source.cluster) as running:
+        report = make_plan(PlanInput(paths, deletions, source), running)
     if report.review is not None and report.review.exit_code and output == "text":
         from webhook.cli.review.file_reviews import print_review
 

@@ -47,7 +47,7 @@ def command(ctx: click.Context, *, files: tuple[str, ...], source: ClusterOption
     from webhook.cli.installation.check_reports import exit_code
     from webhook.cli.installation.preflight import as_json, run_preflight, text
 
-    with Progress() as progress:
-        found = run_preflight(files, source, progress)
+    with Progress():
+        found = run_preflight(files, source)
     click.echo(as_json(found) if output == "json" else text(found))
     ctx.exit(exit_code(found.checks))

@@ -16,7 +16,6 @@ from webhook.cli.options import (
     settings_option,
     takes_cluster,
 )
-from webhook.cli.progress import Progress
 from webhook.cli.review import FORMATS, TextOptions
 
 if TYPE_CHECKING:
@@ -171,14 +170,13 @@ def command(
         review_files,
     )
 
-    progress = Progress()
     source._replace(namespace="").check()
     source = source.with_namespace()
     circumstances = Circumstances(operation, source.namespace, UserInfo(user))
     exclusion = exclusion_of(exclude, ignore_file)
     given = ReviewInput(paths, source, old, baseline, exclusion, strict)
-    with open_cluster(source, progress, is_running=source.is_running) as running:
-        review = review_files(given, circumstances, running, progress, fails_on_warnings=fail_on == "warn")
+    with open_cluster(source, is_running=source.is_running) as running:
+        review = review_files(given, circumstances, running, fails_on_warnings=fail_on == "warn")
     if baseline is not None and not (updates_baseline and review.unreviewed):
         from webhook.cli.review.baselines import Scope, apply_baseline, update_baseline
 

@@ -55,7 +55,7 @@ def command(*, folder: Path, source: ClusterOptions, redact: bool) -> None:
     from webhook.pages.text_report import print_lines
 
     source.check()
-    with Progress() as progress:
-        snapshot = take_snapshot(folder, source, progress, renames=redact)
+    with Progress():
+        snapshot = take_snapshot(folder, source, renames=redact)
     print_lines((f"Warning: {line}" for line in (*snapshot.notes, *snapshot.unknown)), err=True)
     print_lines([snapshot.summary(folder)])

@@ -16,7 +16,7 @@ from policies.kubernetes.view import ChangedView
 from policies.outcome import READ_FROM, Feasibility, ObstacleKind, questions
 from webhook.cli.explain.explanations import Name, check_found, name_problem, read_sources
 from webhook.cli.manifest_reader import ManifestReader, Problem
-from webhook.cli.progress import Progress
+from webhook.cli.progress import Progress, current_progress
 from webhook.cli.running_clusters import (
     Discovery,
     NoClusterError,
@@ -177,15 +177,15 @@ def explain_running_cluster(question: LiveQuestion) -> list[Explanation]:
         UnreadableInputError: Files have problems, or names are not found.
         click.UsageError: The input has no objects that can be explained.
     """
-    with Progress() as progress:
+    with Progress():
         try:
-            answer = asyncio.run(_explain(question, progress))
+            answer = asyncio.run(_explain(question))
         except _NoServiceError as refused:
             asked = refused.asked
             if set(refused.unlisted) >= _PLACES or not any(subject.document for subject in asked.subjects):
                 raise
-            with running_cluster(question.source, progress) as cluster:
-                explanations = _explain_by_objects(cluster.view(asked.policy, ()), asked, progress)
+            with running_cluster(question.source) as cluster:
+                explanations = _explain_by_objects(cluster.view(asked.policy, ()), asked)
             answer = _Answer(explanations, asked.lines, refused.method)
     print_lines(answer.lines, err=True)
     check_found(answer.explanations, [*question.files, *question.names])
@@ -231,7 +231,7 @@ class _NoServiceError(NoClusterError):
         self.method = f"Explained with what you may list: {reason}."
 
 
-async def _explain(question: LiveQuestion, progress: Progress) -> _Answer:
+async def _explain(question: LiveQuestion) -> _Answer:
     chosen = chosen_settings(question.source.settings)
     reader = ManifestReader()
     async with connected_client(question.source) as client:
@@ -247,12 +247,12 @@ async def _explain(question: LiveQuestion, progress: Progress) -> _Answer:
         may = await asyncio.gather(*(_may_list(client, kind) for kind in READ_FROM))
         unlisted = [kind for kind, allowed in zip(READ_FROM, may, strict=True) if not allowed]
         if not unlisted:
-            async with read_cluster(client, progress, stored) as cluster:
-                explanations = _explain_by_objects(cluster.view, asked, progress)
+            async with read_cluster(client, stored) as cluster:
+                explanations = _explain_by_objects(cluster.view, asked)
             notes = [f"Note: {note}." for note in cluster.notes]
             return _Answer(explanations, [*asked.lines, *notes], _OWN_RIGHTS)
         try:
-            explanations = await _explain_by_service(client, asked, progress)
+            explanations = await _explain_by_service(client, asked)
         except ServiceRefusal as refusal:
             raise _NoServiceError(client.url, asked, unlisted, refusal) from refusal
     ignored = "Warning: --settings has no effect: the Service uses the settings of the cluster."
@@ -380,7 +380,7 @@ async def _may_list(client: APIClient, kind: str) -> bool:
     return answer["status"].get("allowed") is True
 
 
-def _explain_by_objects(cluster: ClusterView, asked: _Asked, progress: Progress) -> list[Explanation]:
+def _explain_by_objects(cluster: ClusterView, asked: _Asked) -> list[Explanation]:
     subjects, home, policy = asked.subjects, asked.namespace, asked.policy
     of_files = [subject.document for subject in subjects if subject.document and not subject.name]
     keyed = {(each["kind"], namespace_of(each) or home, name_of(each)): each for each in of_files}
@@ -392,17 +392,17 @@ def _explain_by_objects(cluster: ClusterView, asked: _Asked, progress: Progress)
         if subject.document is not None
         for each in questions(subject.document, home, view, policy, found=subject.name is not None)
     ]
-    return [explain(each, view, policy) for each in progress.count("explaining", found)]
+    return [explain(each, view, policy) for each in current_progress().count("explaining", found)]
 
 
-async def _explain_by_service(client: APIClient, asked: _Asked, progress: Progress) -> list[Explanation]:
+async def _explain_by_service(client: APIClient, asked: _Asked) -> list[Explanation]:
     """The explanations of the Service.
 
     Raises:
         ServiceRefusal: It gives none.
     """
     explanations: list[Explanation] = []
-    for subject in progress.count("explaining", asked.subjects):
+    for subject in current_progress().count("explaining", asked.subjects):
         home = (namespace_of(subject.document) if subject.document else "") or asked.namespace
         answers = await ask_service(client, _posted_question(subject), home)
         explanations += [_with_own_events(each, subject, asked) for each in answers]

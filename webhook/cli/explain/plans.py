@@ -29,6 +29,7 @@ from policies.rules.request import Request
 from policies.rules.settings.choices import workload_kinds
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.options import check_namespace_exists
+from webhook.cli.progress import current_progress
 from webhook.cli.review.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.settings import read_facts
 from webhook.cli.subjects import Circumstances, SubjectReader, admit
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from policies.outcome import FitComparison
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cli.manifest_reader import Manifest
-    from webhook.cli.progress import Progress
     from webhook.cli.settings import RunningFacts
 
 
@@ -77,13 +77,12 @@ class PlanReport:
     """The refusals that the review of the files does not have."""
 
 
-def make_plan(given: PlanInput, running: RunningFacts | None, progress: Progress) -> PlanReport:
+def make_plan(given: PlanInput, running: RunningFacts | None) -> PlanReport:
     """Read everything, review the changed objects, and plan them.
 
     Args:
         given: What to plan.
         running: A running cluster, instead of the files of one.
-        progress: Shows what is done.
 
     Raises:
         UnreadableInputError: Files have problems, or objects cannot be planned.
@@ -99,7 +98,7 @@ def make_plan(given: PlanInput, running: RunningFacts | None, progress: Progress
     deleted = list(_deleted_keys(given, before, reader))
     reader.check()
     for line in reader.others.lines:
-        progress.print_line(line)
+        current_progress().print_line(line)
     if not by_key and not deleted:
         raise click.UsageError(f"nothing to plan: no objects in {', '.join(given.paths)}")
     if view.list("Node") is UNKNOWN:
@@ -109,13 +108,13 @@ def make_plan(given: PlanInput, running: RunningFacts | None, progress: Progress
         objects = changed_objects({key: each.object for key, each in by_key.items()}, deleted, before)
     except ChangeError as error:
         raise click.UsageError(str(error)) from error
-    progress.show("reviewing")
+    current_progress().show("reviewing")
     reviewed = _review(by_key, objects, before)
     refusals = tuple(_refused_deletions(deleted, before))
     if refusals or reviewed.exit_code == 1:
         found = (*_findings(reviewed, Severity.DENY), *refusals)
         return PlanReport(None, reviewed, found, refused_deletions=refusals)
-    progress.show("planning")
+    current_progress().show("planning")
     plan = plan_change(PlannedChange(before, objects, given.source.namespace))
     return PlanReport(plan, None, (), tuple(_findings(reviewed, Severity.WARN)))
 

@@ -20,6 +20,7 @@ from policies.kubernetes.names import format_count, format_list, printable
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 from webhook.cli.folders import SUFFIXES
 from webhook.cli.manifest_reader import ManifestReader, Problem
+from webhook.cli.progress import current_progress
 from webhook.cli.settings import read_facts
 from webhook.cli.text_layout import output_text
 from webhook.cli.user_files import read_file, reason_of
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from policies.analyses.selectors import DeviceRow, SelectorSet
     from webhook.cli.cluster_options import ClusterOptions
-    from webhook.cli.progress import Progress
     from webhook.cli.settings import RunningFacts
 
 
@@ -59,13 +59,12 @@ class SelectorInput(NamedTuple):
     """The cluster."""
 
 
-def analyses_of(given: SelectorInput, running: RunningFacts | None, progress: Progress) -> list[Analysis]:
+def analyses_of(given: SelectorInput, running: RunningFacts | None) -> list[Analysis]:
     """Read everything, then analyze the selectors of each request and class.
 
     Args:
         given: What to analyze.
         running: A running cluster, instead of the files of one.
-        progress: Shows what is done.
 
     Raises:
         UnreadableInputError: Files have problems.
@@ -77,7 +76,7 @@ def analyses_of(given: SelectorInput, running: RunningFacts | None, progress: Pr
     edit = None if given.edit is None else _expression(given.edit, reader)
     reader.check()
     for line in reader.others.lines:
-        progress.print_line(line)
+        current_progress().print_line(line)
     source = printable(given.selectors)
     if not selector_sets:
         raise click.UsageError(
@@ -94,7 +93,10 @@ def analyses_of(given: SelectorInput, running: RunningFacts | None, progress: Pr
         )
     selector_sets = chosen
     view = files.view()
-    return [analyze(each, view, files.settings, edit) for each in progress.count("evaluating selectors", selector_sets)]
+    return [
+        analyze(each, view, files.settings, edit)
+        for each in current_progress().count("evaluating selectors", selector_sets)
+    ]
 
 
 def _selector_sets(given: SelectorInput, reader: ManifestReader) -> list[SelectorSet]:

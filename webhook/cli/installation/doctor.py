@@ -29,6 +29,7 @@ from webhook.cli.installation.doctor_reads import (
     stored_certificates,
 )
 from webhook.cli.installation.preflight_reads import read_manifests
+from webhook.cli.progress import current_progress
 from webhook.cli.running_clusters import Discovery, in_parallel, read_clock, run_connected
 from webhook.cli.settings import read_static, settings_in
 from webhook.cli.shipped_files import shipped_path
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from policies.analyses.installation.diagnosis import Diagnosis
     from policies.kubernetes.objects import Object
     from webhook.cli.cluster_options import ClusterOptions
-    from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
 
 
@@ -61,12 +61,11 @@ _MOST_REPLICAS = 20
 """Replicas that are asked."""
 
 
-def run_doctor(source: ClusterOptions, progress: Progress, static: Sequence[str] = ()) -> Diagnosis:
+def run_doctor(source: ClusterOptions, static: Sequence[str] = ()) -> Diagnosis:
     """Check the installation in a running cluster.
 
     Args:
         source: The cluster.
-        progress: Shows what is read.
         static: Files and folders of the API servers.
 
     Raises:
@@ -75,13 +74,11 @@ def run_doctor(source: ClusterOptions, progress: Progress, static: Sequence[str]
     """
     in_files = {str(each["kind"]): each for each in read_static(static) if is_static_configuration(each)}
     manifests = read_manifests([str(shipped_path("deploy") / "install.yaml")])
-    return diagnose(run_connected(source, lambda client: _facts(client, manifests, progress, in_files)))
+    return diagnose(run_connected(source, lambda client: _facts(client, manifests, in_files)))
 
 
-async def _facts(
-    client: APIClient, manifests: Sequence[Object], progress: Progress, static: Mapping[str, Object]
-) -> InstallationFacts:
-    progress.show("reading the installation")
+async def _facts(client: APIClient, manifests: Sequence[Object], static: Mapping[str, Object]) -> InstallationFacts:
+    current_progress().show("reading the installation")
     now = await _server_time(client)
     named = partial(read_named, client)
     deployment = await named(RESOURCES["Deployment"], DEPLOYMENT, NAMESPACE)
@@ -90,7 +87,7 @@ async def _facts(
     pods = await list_objects(client, Watched(RESOURCES["Pod"], NAMESPACE, labels=selector))
     present = [] if isinstance(pods, Unread) else pods
     running = [pod for pod in present if lookup(pod, ("status", "podIP")) and not has_ended(pod)][:_MOST_REPLICAS]
-    progress.show(f"asking {len(running)} replicas")
+    current_progress().show(f"asking {len(running)} replicas")
     replicas = await in_parallel(partial(read_replica, client), running)
     configurations = {kind: await named(RESOURCES[kind], name) for kind, name in CONFIGURATIONS}
     containers = (
@@ -100,13 +97,13 @@ async def _facts(
         str(argument).startswith("--tls-cert") for each in containers for argument in items_at(each, ("args",))
     )
     secret = await named(RESOURCES["Secret"], SECRET, NAMESPACE) if issues else None
-    progress.show("reading metrics of the API server")
+    current_progress().show("reading metrics of the API server")
     calls = await read_calls(client)
-    progress.show("comparing the installation with its manifests")
+    current_progress().show("comparing the installation with its manifests")
     discovery = Discovery(client)
     wanted = wanted_objects(manifests, issues_certificates=issues)
     stored = await in_parallel(partial(read_manifest_object, client, discovery), wanted)
-    progress.show("reading pods and templates")
+    current_progress().show("reading pods and templates")
     policies = await list_objects(client, Watched(RESOURCES["GPUAdmissionPolicy"]))
     pending = Watched(RESOURCES["Pod"], fields=("spec.nodeName=",), labels=_MANAGED)
     api_servers = await list_objects(client, Watched(RESOURCES["Lease"], "kube-system", labels=_API_SERVERS))

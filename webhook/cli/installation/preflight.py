@@ -29,6 +29,7 @@ from webhook.cli.installation.preflight_reads import (
     review_rights,
     try_objects,
 )
+from webhook.cli.progress import current_progress
 from webhook.cli.running_clusters import Discovery, read_clock, read_features, run_connected
 from webhook.cli.shipped_files import shipped_path
 from webhook.cli.text_layout import output_text
@@ -41,31 +42,29 @@ if TYPE_CHECKING:
     from policies.analyses.installation.preflight import Preflight
     from policies.kubernetes.objects import Object
     from webhook.cli.cluster_options import ClusterOptions
-    from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
 
 
 _NODE_LEASES = "kube-node-lease"
 
 
-def run_preflight(files: Sequence[str], source: ClusterOptions, progress: Progress) -> Preflight:
+def run_preflight(files: Sequence[str], source: ClusterOptions) -> Preflight:
     """Check what applying manifests to a running cluster would do.
 
     Args:
         files: The manifests, of which `-` is standard input; if empty, those of this version.
         source: The cluster.
-        progress: Shows what is read.
 
     Raises:
         UnreadableInputError: The manifests cannot be read.
         NoClusterError: The cluster cannot be reached, or fails.
     """
     documents = read_manifests(files or [str(shipped_path("deploy") / "install.yaml")])
-    return preflight(run_connected(source, lambda client: _facts(client, documents, progress)))
+    return preflight(run_connected(source, lambda client: _facts(client, documents)))
 
 
-async def _facts(client: APIClient, documents: Sequence[Object], progress: Progress) -> Facts:
-    progress.show("reading the cluster")
+async def _facts(client: APIClient, documents: Sequence[Object]) -> Facts:
+    current_progress().show("reading the cluster")
     discovery = Discovery(client)
     clock = await read_clock(client)
     planned = await plan_objects(client, discovery, documents)
@@ -75,7 +74,7 @@ async def _facts(client: APIClient, documents: Sequence[Object], progress: Progr
     claim_versions = await discovery.versions("resource.k8s.io")
     converting = coverage.namespaces_with(DRA_LABEL, "enabled") if coverage else []
     runtime = [*plan_runtime(planned, converting, serves_claims="v1" in claim_versions)]
-    progress.show(f"trying {len(planned) + len(runtime)} objects")
+    current_progress().show(f"trying {len(planned) + len(runtime)} objects")
     everything = [*planned, *runtime]
     exist = {
         namespace: await read_object(client, RESOURCES["Namespace"], namespace) is not None
@@ -84,8 +83,8 @@ async def _facts(client: APIClient, documents: Sequence[Object], progress: Progr
     }
     tried = await try_objects(client, discovery, everything, exist)
     policies, unread_policies = await reads.read_policies(client, discovery)
-    images = await count_pods(client, coverage, progress)
-    progress.show("reading the cluster")
+    images = await count_pods(client, coverage)
+    current_progress().show("reading the cluster")
     return Facts(
         planned=tried,
         user=await read_user(client),

@@ -30,6 +30,7 @@ from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.kubernetes.workloads import pod_templates
 from webhook.cli.kubectl import warning_texts
 from webhook.cli.manifest_reader import ManifestReader, Problem
+from webhook.cli.progress import current_progress
 from webhook.cli.running_clusters import in_parallel
 from webhook.cluster.answers import APIError, Unreachable
 from webhook.cluster.client import MERGE_PATCH
@@ -42,14 +43,11 @@ if TYPE_CHECKING:
 
     from policies.analyses.installation.other_webhooks import Coverage
     from policies.kubernetes.objects import Object
-    from webhook.cli.progress import Progress
     from webhook.cli.running_clusters import Discovery
     from webhook.cluster.client import APIClient
 
 
-async def count_pods(
-    client: APIClient, coverage: Coverage | None, progress: Progress
-) -> Mapping[tuple[str, str], int] | Unknown:
+async def count_pods(client: APIClient, coverage: Coverage | None) -> Mapping[tuple[str, str], int] | Unknown:
     """Count all pods in the coverage; returns the components of NVIDIA that run, with their tags.
 
     Unknown if pods may not be listed in all namespaces.
@@ -63,7 +61,7 @@ async def count_pods(
             images.update(dict.fromkeys(_components(pod), 1))
 
     def show(count: int) -> None:
-        progress.show_count("reading pods", count)
+        current_progress().show_count("reading pods", count)
 
     found = await read_list(client, Watched(RESOURCES["Pod"]), add, show=show)
     return UNKNOWN if isinstance(found, Unreadable) else images

@@ -20,6 +20,7 @@ from webhook.cli.installation.webhook_configurations import (
     installed_configurations,
     read_version_manifests,
 )
+from webhook.cli.progress import current_progress
 from webhook.cli.running_clusters import NoClusterError, run_connected
 from webhook.cluster.answers import APIError, ClusterError, Unreachable
 from webhook.cluster.lists import list_all
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cli.installation.webhook_configurations import VersionManifests
-    from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
 
 
@@ -106,16 +106,13 @@ _PAUSE_SECONDS = 0.5
 _NO_CHANGE = "no webhook was changed; look at `kubectl -n gpu-admission get pods`, and run the command again when all replicas are ready"
 
 
-def apply_webhooks(
-    file: str, source: ClusterOptions, seconds: float, progress: Progress, *, rolls_back: bool
-) -> list[str]:
+def apply_webhooks(file: str, source: ClusterOptions, seconds: float, *, rolls_back: bool) -> list[str]:
     """Apply the webhook configurations of a file; returns a line for each.
 
     Args:
         file: Manifests of a version, or `-`.
         source: The cluster.
         seconds: How long to wait.
-        progress: Shows what it waits for.
         rolls_back: True if the service of the version follows; False if it is running.
 
     Raises:
@@ -128,20 +125,19 @@ def apply_webhooks(
     async def apply(client: APIClient) -> list[str]:
         _check_names(manifests, rolls_back=rolls_back)
         if not rolls_back:
-            await _wait_for_service(client, manifests, progress, seconds)
+            await _wait_for_service(client, manifests, seconds)
         return await _apply(client, manifests)
 
     return run_connected(source, apply)
 
 
-def check_webhooks(file: str, source: ClusterOptions, seconds: float, progress: Progress) -> list[str]:
+def check_webhooks(file: str, source: ClusterOptions, seconds: float) -> list[str]:
     """Check that the service and the webhooks are those of a file; returns a line for each configuration.
 
     Args:
         file: Manifests of a version, or `-`.
         source: The cluster.
         seconds: How long to wait for the service.
-        progress: Shows what it waits for.
 
     Raises:
         NoClusterError: The cluster cannot be reached, or refuses.
@@ -151,7 +147,7 @@ def check_webhooks(file: str, source: ClusterOptions, seconds: float, progress: 
     manifests = read_version_manifests(file)
 
     async def check(client: APIClient) -> list[str]:
-        await _wait_for_service(client, manifests, progress, seconds)
+        await _wait_for_service(client, manifests, seconds)
         return [await _confirm(client, each, file) for each in manifests.configurations]
 
     return run_connected(source, check)
@@ -209,7 +205,7 @@ async def _apply(client: APIClient, manifests: VersionManifests) -> list[str]:
     return done
 
 
-async def _wait_for_service(client: APIClient, manifests: VersionManifests, progress: Progress, seconds: float) -> None:
+async def _wait_for_service(client: APIClient, manifests: VersionManifests, seconds: float) -> None:
     """Wait until every replica is of the newest template of the Deployment.
 
     An API server that answered once may be restarted meanwhile, so its failures are waited out.
@@ -230,7 +226,7 @@ async def _wait_for_service(client: APIClient, manifests: VersionManifests, prog
         if not what:
             return
         has_answered = True
-        progress.show(f"waiting: {what}")
+        current_progress().show(f"waiting: {what}")
         if time.monotonic() > end:
             raise click.ClickException(f"after {seconds:g} seconds, {what}; {_NO_CHANGE}")
         await asyncio.sleep(_PAUSE_SECONDS)

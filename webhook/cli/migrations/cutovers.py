@@ -19,6 +19,7 @@ from policies.analyses.cutover import (
 from policies.kubernetes.names import format_count, format_list
 from policies.outcome import Outcome
 from webhook.cli.manifest_reader import ManifestReader
+from webhook.cli.progress import current_progress
 from webhook.cli.settings import read_facts
 from webhook.cli.text_layout import dump_all, output_text
 from webhook.cli.user_files import reason_of, replace_file
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
-    from webhook.cli.progress import Progress
     from webhook.cli.settings import RunningFacts
 
 
@@ -61,13 +61,13 @@ def read_cluster(source: ClusterOptions, running: RunningFacts | None) -> tuple[
     return files.view() if running is None else running.view_with_workloads(files.settings), files.settings
 
 
-def make_plan(view: ClusterView, settings: GPUAdmissionPolicy, progress: Progress, folder: str) -> CutoverPlan:
+def make_plan(view: ClusterView, settings: GPUAdmissionPolicy, folder: str) -> CutoverPlan:
     """The plan of a cluster.
 
     Raises:
         click.UsageError: There is nothing to cut over.
     """
-    progress.show("planning the cutover")
+    current_progress().show("planning the cutover")
     try:
         return plan_cutover(view, settings, folder)
     except CutoverError as error:

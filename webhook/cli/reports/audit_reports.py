@@ -96,9 +96,8 @@ def audit_files(source: ClusterOptions, static: Sequence[str] = ()) -> Audited:
             survey.miss(kind)
     stored = [found for kind, name in CONFIGURATIONS if isinstance(found := view.get(kind, name), dict)]
     notes = (*files.notes, *settings_notes(stored, view, files.settings, read_static(static)))
-    progress = current_progress()
-    survey.add(progress.count("auditing", objects))
-    progress.show("counting what would convert in each namespace")
+    survey.add(current_progress().count("auditing", objects))
+    current_progress().show("counting what would convert in each namespace")
     return Audited(audit(view, files.settings, survey), notes, view, files.settings)
 
 

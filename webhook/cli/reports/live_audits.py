@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
-    from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
 
 
@@ -98,8 +97,8 @@ async def audited_cluster(
         NoClusterError: The cluster cannot be read.
         NoReportAPIError: The cluster serves no API for reports.
     """
-    namespace, progress = source.namespace, current_progress()
-    async with connected_client(source) as client, read_cluster(client, progress) as cluster:
+    namespace = source.namespace
+    async with connected_client(source) as client, read_cluster(client) as cluster:
         api = await find_report_api(client, cluster_wide=not namespace) if publishes else None
         check_namespace_exists(cluster.view, namespace)
         policy = chosen or cluster.settings
@@ -112,14 +111,14 @@ async def audited_cluster(
             survey.add(page)
             workloads.extend(gpu_workloads(page, policy) if with_events else ())
             count += len(page)
-            progress.show_count("auditing", count)
+            current_progress().show_count("auditing", count)
 
         await survey_cluster(client, survey, take)
         notes = (*cluster.notes, *await _settings_notes(client, cluster.view, policy, static))
         report, published = audit(cluster.view, policy, survey, most_findings=_MOST_PUBLISHED), None
         if api is not None:
             reports = policy_reports(report, api, namespace, _redaction(cluster.view))
-            published = await publish(client, api, reports, namespace, progress, is_complete=not report.gaps)
+            published = await publish(client, api, reports, namespace, is_complete=not report.gaps)
         shown = report.limit_findings(MOST_FINDINGS)
         view: ClusterView = cluster.view
         unknown: list[str] = []
@@ -206,7 +205,6 @@ async def publish(
     api: ReportAPI,
     reports: Sequence[Object],
     namespace: str,
-    progress: Progress,
     *,
     is_complete: bool,
 ) -> Published:
@@ -220,7 +218,6 @@ async def publish(
         api: What `find_report_api` returned.
         reports: The reports of the audit.
         namespace: The only namespace that was audited; empty for all. Reports outside it are not touched.
-        progress: Shows how many reports were written.
         is_complete: False if not everything was reviewed; then no report is deleted, because its findings may still hold.
 
     Raises:
@@ -247,7 +244,7 @@ async def publish(
         nonlocal done
         outcome = await task()
         done += 1
-        progress.show_count("publishing reports", done, len(tasks))
+        current_progress().show_count("publishing reports", done, len(tasks))
         return outcome
 
     found = await in_parallel(run, tasks)

@@ -17,7 +17,6 @@ from policies.quota.demands.device_kinds import unlimited_remark
 from policies.quota.quota_report import COUNTED_FROM, QUOTA
 from policies.rules.settings import DEFAULTS
 from webhook.cli.options import check_namespace_exists
-from webhook.cli.progress import current_progress
 from webhook.cli.reports.quota_reports import WITHOUT, QuotaReports, report_quotas_of_view, unknown_kinds
 from webhook.cli.reports.usage_reports import USAGE_WITHOUT, Usage, sharing_notes, stuck_in
 from webhook.cli.running_clusters import (
@@ -66,7 +65,7 @@ def report_quotas(source: ClusterOptions) -> QuotaReports:
 async def _report_quotas(client: APIClient, namespace: str, chosen: GPUAdmissionPolicy | None) -> QuotaReports:
     policy, notes = (chosen, []) if chosen else await stored_settings(client)
     facts = [await _list_quotas(client, namespace), *await list_namespaces(client, namespace)]
-    listed = await asyncio.gather(*(list_trimmed(client, kind, namespace, current_progress()) for kind in _KINDS))
+    listed = await asyncio.gather(*(list_trimmed(client, kind, namespace) for kind in _KINDS))
     view = ManifestsView([*facts, *(each for each in listed if not isinstance(each, Unreadable))])
     check_namespace_exists(view, namespace)
     unreadable = {each.wanted.kind: each for each in listed if isinstance(each, Unreadable)}
@@ -175,10 +174,9 @@ async def _list_widely(
     def count(item: Object) -> None:
         others.put(namespace_of(item), name_of(item), item)
 
-    progress = current_progress()
-    found = await list_trimmed(client, kind, "", progress, drop=count if kind == "Pod" else None)
+    found = await list_trimmed(client, kind, "", drop=count if kind == "Pod" else None)
     if isinstance(found, Unreadable) and found.why is Why.FORBIDDEN and namespace and RESOURCES[kind].namespaced:
-        return await list_trimmed(client, kind, namespace, progress), False
+        return await list_trimmed(client, kind, namespace), False
     return found, True
 
 

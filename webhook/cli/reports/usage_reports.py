@@ -96,10 +96,9 @@ def report_usage_of_files(source: ClusterOptions) -> Usage:
     notes = [f"the files have no {kind}s, so {USAGE_WITHOUT[kind]}" for kind in READ_FROM if view.list(kind) is UNKNOWN]
     notes += sharing_notes(view, files.settings.quota)
     now, namespace = datetime.now(UTC), source.namespace
-    progress = current_progress()
-    progress.show("counting GPUs")
+    current_progress().show("counting GPUs")
     report = usage_report(view, namespace, settings=files.settings.quota)
-    progress.show("finding out why pods wait")
+    current_progress().show("finding out why pods wait")
     waiting = wait_list(view, files.settings, now, Audience(namespace))
     return Usage(report, tuple(notes), stuck_in(view, namespace, now), waiting)
 

@@ -14,6 +14,7 @@ from policies.rules.request import UserInfo
 from policies.rules.settings.choices import workload_kinds
 from webhook.cli.folders import NamedFiles, exclusion_of
 from webhook.cli.manifest_reader import show_problems
+from webhook.cli.progress import current_progress
 from webhook.cli.repository import RepositoryReader
 from webhook.cli.review import PROBLEM_FORMATS, Format, TextOptions
 from webhook.cli.review.review_report import Review, ReviewedObject, findings_of
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cli.folders import Exclusion
-    from webhook.cli.progress import Progress
     from webhook.cli.settings import RunningFacts
 
 __all__ = ["Circumstances", "ReviewInput", "UserInfo", "exclusion_of", "print_review", "review_files"]
@@ -60,7 +60,6 @@ def review_files(
     given: ReviewInput,
     circumstances: Circumstances,
     running: RunningFacts | None,
-    progress: Progress,
     *,
     fails_on_warnings: bool,
 ) -> Review:
@@ -70,7 +69,6 @@ def review_files(
         given: The files.
         circumstances: The parts of requests that manifests lack.
         running: A running cluster, instead of the files of one.
-        progress: Shows how many objects were reviewed.
         fails_on_warnings: True if a warning counts like a refusal.
 
     Raises:
@@ -94,7 +92,7 @@ def review_files(
     reviews = ChargedReviews(view, files.settings)
     objects: list[ReviewedObject] = []
     with suppress(KeyboardInterrupt):  # Ctrl-C keeps what was reviewed until then.
-        for subject in progress.count("reviewing", subjects):
+        for subject in current_progress().count("reviewing", subjects):
             result = reviews.admit(subject)
             objects.append(ReviewedObject(result, tuple(findings_of(result))))
     return Review(

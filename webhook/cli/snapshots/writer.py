@@ -27,6 +27,7 @@ from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.rules.request import Request
+from webhook.cli.progress import current_progress
 from webhook.cli.running_clusters import NoClusterError, run_connected, server_facts, stored_settings, typed_list
 from webhook.cli.snapshots.reductions import reduction_of, without_values
 from webhook.cli.snapshots.replaced_names import ReplacedNames
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
-    from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
 
@@ -79,13 +79,12 @@ class Snapshot:
         return f"{objects} of {kinds} written to {folder}{unknown}"
 
 
-def take_snapshot(folder: Path, source: ClusterOptions, progress: Progress, *, renames: bool) -> Snapshot:
+def take_snapshot(folder: Path, source: ClusterOptions, *, renames: bool) -> Snapshot:
     """Write a snapshot of a running cluster.
 
     Args:
         folder: Is created, or replaced if it is empty or has a snapshot.
         source: The cluster; only its namespace is read, if it names one.
-        progress: Shows what is read.
         renames: True to replace the names that users choose.
 
     Raises:
@@ -93,16 +92,16 @@ def take_snapshot(folder: Path, source: ClusterOptions, progress: Progress, *, r
         click.UsageError: The folder has other files, or the namespace does not exist.
     """
     check_target(folder)
-    return run_connected(source, lambda client: _take(client, folder, source.namespace, progress, renames=renames))
+    return run_connected(source, lambda client: _take(client, folder, source.namespace, renames=renames))
 
 
-async def _take(client: APIClient, folder: Path, namespace: str, progress: Progress, *, renames: bool) -> Snapshot:
+async def _take(client: APIClient, folder: Path, namespace: str, *, renames: bool) -> Snapshot:
     facts = await server_facts(client)
     settings, notes = await stored_settings(client)
     snapshot = Snapshot(client.url, notes=notes)
     with replaced_folder(folder) as written:
         names = ReplacedNames() if renames else None
-        writer = _Writer(client, written, namespace, settings, progress, snapshot, names)
+        writer = _Writer(client, written, namespace, settings, snapshot, names)
         await writer.write()
         head = {
             **(facts if names is None else _without_names(facts)),
@@ -136,7 +135,6 @@ class _Writer:
     folder: Path
     namespace: str
     settings: GPUAdmissionPolicy
-    progress: Progress
     snapshot: Snapshot
     names: ReplacedNames | None
     """Replaces names; None to keep them."""
@@ -263,7 +261,7 @@ class _Writer:
 
     def _add(self, file: ListFile, page: list[Object]) -> None:
         file.add(page if self.names is None else [self.names.rename(each) for each in page])
-        self.progress.show_count(f"reading {file.name.removesuffix('.json')}", file.count)
+        current_progress().show_count(f"reading {file.name.removesuffix('.json')}", file.count)
 
 
 class ListFile:
