@@ -19,7 +19,6 @@ from policies.analyses.audit import AuditJSON
 from policies.analyses.cutover import CutoverPlan
 from policies.analyses.usage import UsageJSON
 from policies.kubernetes.objects import documents_adapter
-from policies.quota.quota_json import QuotasJSON
 from webhook.cli.commands.rules import RulesJSON
 from webhook.cli.explain.explanations import ExplanationsJSON
 from webhook.cli.explain.plans import PlanReportJSON
@@ -27,6 +26,7 @@ from webhook.cli.explain.selector_analyses import AnalysesJSON
 from webhook.cli.installation.doctor import DiagnosisJSON
 from webhook.cli.installation.preflight import PreflightJSON
 from webhook.cli.migrations.proofs import ProofJSON
+from webhook.cli.reports.quota_reports import QuotaOutput
 from webhook.cli.review.json import ReviewsJSON
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ OUTPUTS: dict[str, Any] = {
     "migrate": ProofJSON,
     "plan": PlanReportJSON,
     "preflight": PreflightJSON,
-    "quota": QuotasJSON,
+    "quota": QuotaOutput,
     "review": ReviewsJSON,
     "rules": RulesJSON,
     "usage": UsageJSON,

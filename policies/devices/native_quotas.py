@@ -19,7 +19,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.mig import IMPLICIT_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.devices.resource_claims import DeviceRequest
     from policies.kubernetes.objects import Object
@@ -131,20 +131,67 @@ def refused_claims(
     if not quotas:
         return ()
     of_pod = _usage_of_pod(pod)
-    prefix = REQUESTS + IMPLICIT_PREFIX
-    of_scheduler = Counter[str](
-        {name.removeprefix(prefix): amount for name, amount in of_pod.items() if name.startswith(prefix)}
-    )
-    for resource, device_class in (served or {}).items():
-        if not resource.startswith(IMPLICIT_PREFIX):
-            of_scheduler[device_class] += of_pod.get(REQUESTS + resource, 0)
-    amounts = Counter[str]()
-    for claim in claims:
-        amounts.update(_usage_of_claim(_devices(claim.requests), view))
-    for name, amount in _usage_of_claim(of_scheduler, view).items() if of_scheduler else ():
-        amounts[name] += max(0, amount - of_pod.get(name, 0))
+    amounts = _usage_of_claims(claims, of_pod, view, served)
     counted = _Counted(namespace, view, use, None if is_stored else pod)
     return tuple(_refusals(amounts, quotas, {} if is_stored else of_pod, counted))
+
+
+class NativeRoom(NamedTuple):
+    """The rest of a limit of a ResourceQuota, in billionths."""
+
+    quota: str
+    resource: str
+    """`requests.nvidia.com/gpu`."""
+    requested: int
+    """More than 0."""
+    left: int
+
+
+def native_rooms(
+    requested: Iterable[tuple[Object | None, Sequence[Claim], int]], namespace: str, view: ClusterView
+) -> Iterator[NativeRoom]:
+    """The limits of ResourceQuotas that certainly count what is requested, and what is left of them.
+
+    Extended resources for which the scheduler makes a claim only on some nodes count as with the pod.
+
+    Args:
+        requested: Pods as they would be stored, None for claims alone; the claims that are made for each pod; and the number
+            of such pods.
+        namespace: Where they are created.
+        view: The cluster.
+    """
+    requested = tuple(requested)
+    counted = _Counted(namespace, view, QuotaUse.COUNTED, None)
+    for quota in view.known_or_reviewed("ResourceQuota", namespace):
+        shown, amounts = mapping_at(quota, ("status", "used")), Counter[str]()
+        for pod, claims, count in requested:
+            each = Counter[str]()
+            of_pod = {} if pod is None else _usage_of_pod(pod)
+            if pod is not None and counts_pod(quota, pod):
+                # The view has not all pods of other kinds, so only the status tells what these amounts are.
+                each.update({**{key: amount for key, amount in _basic_usage(pod) if key in shown}, **of_pod})
+            if counts_claims(quota, view):
+                for name, amount in _usage_of_claims(claims, of_pod, view).items():
+                    each[name] += amount
+            amounts.update({name: count * amount for name, amount in each.items()})
+        for name, limited in _hard(quota).items():
+            if amounts[name] > 0:
+                left = max(0, limited - (counted.amount(quota, name) or 0))
+                yield NativeRoom(name_of(quota), name, amounts[name], left)
+
+
+def _basic_usage(pod: Object) -> Iterator[tuple[str, int]]:
+    """The amounts that quotas count of a pod beside extended resources, by each name for them."""
+    amounts = pod_amounts(pod.get("spec"))
+    for resource, names in _BASIC.items():
+        yield from ((name, amounts.get(resource, 0)) for name in names)
+
+
+_BASIC = {
+    "pods": ("pods", "count/pods"),
+    "cpu": ("cpu", "requests.cpu"),
+    "memory": ("memory", "requests.memory"),
+}
 
 
 def _refusals(
@@ -250,6 +297,32 @@ def _usage_of_claim(devices: Mapping[str, int], view: ClusterView) -> dict[str, 
             # Kubernetes overwrites this amount for each class, so of several classes with one name only one counts.
             amounts[f"{REQUESTS}{resource}"] = amount
     return dict(amounts)
+
+
+def _usage_of_claims(
+    claims: Iterable[Claim], of_pod: Mapping[str, int], view: ClusterView, served: Mapping[str, str] | None = None
+) -> Counter[str]:
+    """The amounts that quotas count of claims for a pod, the scheduler's among them, beside its own.
+
+    Args:
+        claims: The claims that are made for the pod.
+        of_pod: The amounts that quotas count of the pod.
+        view: The cluster.
+        served: As `refused_claims` takes it.
+    """
+    prefix = REQUESTS + IMPLICIT_PREFIX
+    of_scheduler = Counter[str](
+        {name.removeprefix(prefix): amount for name, amount in of_pod.items() if name.startswith(prefix)}
+    )
+    for resource, device_class in (served or {}).items():
+        if not resource.startswith(IMPLICIT_PREFIX):
+            of_scheduler[device_class] += of_pod.get(REQUESTS + resource, 0)
+    amounts = Counter[str]()
+    for claim in claims:
+        amounts.update(_usage_of_claim(_devices(claim.requests), view))
+    for name, amount in _usage_of_claim(of_scheduler, view).items() if of_scheduler else ():
+        amounts[name] += max(0, amount - of_pod.get(name, 0))
+    return amounts
 
 
 def counts_claims(quota: Object, view: ClusterView) -> bool:

@@ -317,3 +317,10 @@ class ResourceUsage:
         if not others:
             return listed
         return {name: listed.get(name, 0) + others.get(name, 0) for name in {**listed, **others}}
+
+
+class NoUsage(ResourceUsage):
+    """The usage of nodes on which no pod runs."""
+
+    def _sum_on(self, node: str) -> Mapping[str, int]:
+        return {}

@@ -25,11 +25,12 @@ from policies.outcome.comparison import (
     freed_limits,
     quota_refusals,
 )
-from policies.outcome.fits import Fit, FitFinder, Situation
+from policies.outcome.fits import DeviceRoom, Fit, FitFinder, Situation, device_room, templates_of_claims
 from policies.outcome.node_groups import Certainty, DeviceOutcome, NodeGroup, OutcomeState
 from policies.outcome.outcome import READ_FROM, Feasibility, PlacementOutcome, simulate, warm
 from policies.outcome.question import Question, pod_question, question_warnings, questions
 from policies.outcome.reasons import EVERYTHING, Audience, Reason, ReasonKind
+from policies.outcome.replicas import ReplicaCount
 from policies.outcome.trials import DeviceShortage, RejectedDevices, RequestShortage
 from policies.outcome.workloads import Subject, subjects_of, workload_subjects
 
@@ -40,6 +41,7 @@ __all__ = [
     "Audience",
     "Certainty",
     "DeviceOutcome",
+    "DeviceRoom",
     "DeviceShortage",
     "Feasibility",
     "Fit",
@@ -60,6 +62,7 @@ __all__ = [
     "Reason",
     "ReasonKind",
     "RejectedDevices",
+    "ReplicaCount",
     "RequestShortage",
     "Situation",
     "Subject",
@@ -68,6 +71,7 @@ __all__ = [
     "certain_limits",
     "compare_fits",
     "compare_limits",
+    "device_room",
     "freed_limits",
     "pod_question",
     "question_warnings",
@@ -75,6 +79,7 @@ __all__ = [
     "quota_refusals",
     "simulate",
     "subjects_of",
+    "templates_of_claims",
     "warm",
     "workload_subjects",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,14 +13,14 @@ from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.usage import Held, Usage
 from policies.devices.native_quotas import QuotaUse, counts_claims
 from policies.devices.resource_claims import Claim
-from policies.fleet.cluster_digest import Nodes, ResourceUsage, read_cluster
+from policies.fleet.cluster_digest import Nodes, NoUsage, ResourceUsage, read_cluster
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import items_at, lookup, mappings_at, name_of
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.outcome.grants import GrantFinder
 from policies.outcome.outcome import Feasibility, simulate
 from policies.outcome.question import pod_question, questions
-from policies.outcome.replicas import count_replicas
+from policies.outcome.replicas import ReplicaCount, count_replicas
 from policies.outcome.survey import Survey
 from policies.quota.limits.quota import QUOTA_NAME
 from policies.rules.decision import TEMPLATE
@@ -251,7 +252,7 @@ class FitFinder:
             if isinstance(claim, dict) and own.issuperset(str(each.get("name")) for each in Claim(claim).consumers):
                 # No other pod uses it, so it loses its devices when these pods end.
                 changed["ResourceClaim", subject.namespace, name] = {**claim, "status": {}}
-        changed |= _templates_of_claims(subject, self._view)
+        changed |= templates_of_claims(subject.document, subject.pods, subject.namespace, self._view)
         view = ChangedView(self._view, changed)
         question = pod_question(
             subject.document,
@@ -383,23 +384,32 @@ def _shared_claims(pod: Object) -> list[str]:
     return [name for name in found if isinstance(name, str)]
 
 
-def _templates_of_claims(subject: Subject, view: ClusterView) -> Mapping[Key, Object]:
-    """Templates that the view does not know, from the claims that were made from them for the first pod."""
+def templates_of_claims(
+    document: Object, pods: Sequence[Object], namespace: str, view: ClusterView
+) -> Mapping[Key, Object]:
+    """Templates of a pod that the view does not know, from the claims of the first of some pods.
+
+    Args:
+        document: The pod that names the templates.
+        pods: Stored pods that are like it.
+        namespace: Of all of them.
+        view: The cluster.
+    """
     found: dict[Key, Object] = {}
     made = {
         str(each.get("name")): each.get("resourceClaimName")
-        for pod in subject.pods[:1]
+        for pod in pods[:1]
         for each in mappings_at(pod, ("status", "resourceClaimStatuses"))
     }
-    for entry in items_at(subject.document, ("spec", "resourceClaims")):
+    for entry in items_at(document, ("spec", "resourceClaims")):
         template, name = lookup(entry, ("resourceClaimTemplateName",)), made.get(str(lookup(entry, ("name",))))
         if not (isinstance(template, str) and isinstance(name, str)):
             continue
-        claim = view.get("ResourceClaim", name, subject.namespace)
-        if isinstance(claim, dict) and view.get(TEMPLATE, template, subject.namespace) is UNKNOWN:
+        claim = view.get("ResourceClaim", name, namespace)
+        if isinstance(claim, dict) and view.get(TEMPLATE, template, namespace) is UNKNOWN:
             spec = {"spec": claim.get("spec")}
-            metadata = {"name": template, "namespace": subject.namespace}
-            found[TEMPLATE, subject.namespace, template] = {
+            metadata = {"name": template, "namespace": namespace}
+            found[TEMPLATE, namespace, template] = {
                 "apiVersion": claim.get("apiVersion"),
                 "kind": TEMPLATE,
                 "metadata": metadata,
@@ -431,3 +441,60 @@ def _why(outcome: PlacementOutcome, expected: Collection[str]) -> str:
             where = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
             return f"{outcome.headline()}; on {where}: {reasons[0].sentence}"
     return outcome.headline()
+
+
+_MOST_GRANTS = 16
+"""Different GPUs that a pod can get and that are counted by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRoom:
+    """The number of equal pods or claims that find a place at once."""
+
+    outcome: PlacementOutcome
+    """Of one of them, now."""
+    now: ReplicaCount
+    if_empty: ReplicaCount
+    """If nothing were in use."""
+    by_grant: Mapping[str, tuple[ReplicaCount, ReplicaCount]] = field(default_factory=dict)
+    """Both numbers for the GPUs that one of them can get, in words; where it has a choice, a place counts for each."""
+    nodes: frozenset[str] = frozenset()
+    """The nodes on which one would fit if nothing were in use."""
+
+
+def device_room(question: Question, view: ClusterView, settings: GPUAdmissionPolicy) -> DeviceRoom:
+    """The number of pods or claims like that of a question that a cluster holds at once."""
+    outcome = simulate(question, view, settings)
+    if outcome.survey is None:
+        return DeviceRoom(outcome, ReplicaCount(0), ReplicaCount(0))
+    own = (Held.by(named.claim.allocated_devices) for named in question.allocated)
+    cluster = replace(view.derive(read_cluster), usage=Usage.of_allocations(own), holding=())
+    empty = simulate(question, view, settings, cluster=cluster, resource_usage=NoUsage(view))
+    finder, none = GrantFinder(view), ReplicaCount(0)
+    now, if_empty = _by_grant(outcome.survey, finder), _by_grant(empty.survey, finder)
+    fitting = [] if empty.survey is None else [alike for alike in empty.survey.groups if alike.fits]
+    return DeviceRoom(
+        outcome,
+        _number_of(outcome.survey),
+        none if empty.survey is None else _number_of(empty.survey),
+        {words: (now.get(words, none), if_empty.get(words, none)) for words in sorted({**now, **if_empty})},
+        frozenset() if empty.survey is None else frozenset(empty.survey.names(fitting)),
+    )
+
+
+def _by_grant(survey: Survey | None, finder: GrantFinder) -> Mapping[str, ReplicaCount]:
+    if survey is None:
+        return {}
+    grants = finder.on_nodes(survey)
+    if len(grants) == 1:
+        return {grant.words: _number_of(survey) for grant in grants}
+    return {grant.words: _number_of(survey, groups) for grant, groups in islice(grants.items(), _MOST_GRANTS)}
+
+
+def _number_of(survey: Survey, groups: Sequence[AlikeNodes] | None = None) -> ReplicaCount:
+    """The number of pods or claims that find a place now; of a DaemonSet, one on each node."""
+    if not survey.question.is_one_per_node:
+        found = count_replicas(survey, groups)
+        return found if groups is not None or not survey.unknown else replace(found, at_least=True)
+    fitting = [alike for alike in (survey.groups if groups is None else groups) if alike.fits]
+    return ReplicaCount(sum(len(alike.positions) for alike in fitting), at_least=bool(survey.unknown))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.bounds import count_work
@@ -14,9 +15,16 @@ from policies.quota.counter import Counter, Terms, uid_of
 from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.ledger.allowances import NoQuota, admit, without_uncertain_charges
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.open_charges import add_amounts, larger_amounts, subtract_amounts, sum_amounts
+from policies.quota.ledger.open_charges import (
+    Reservations,
+    add_amounts,
+    larger_amounts,
+    subtract_amounts,
+    sum_amounts,
+)
 from policies.quota.ledger.recount import Snapshot, recount
-from policies.quota.limits.quota import QuotaError, parse_quota, quota_shown
+from policies.quota.limits.cluster_quota import Tenancy, tenancy
+from policies.quota.limits.quota import GROUP, QUOTA_NAME, QuotaError, parse_quota, quota_shown
 from policies.quota.outcomes import Holder
 from policies.rules.charges import OWN
 
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Unknown
     from policies.quota.ledger.recount import Counted
+    from policies.quota.limits.cluster_quota import Group
     from policies.quota.limits.quota import Quota
     from policies.quota.outcomes import ChargeOutcome
     from policies.rules.charges import Amounts, ChargeRequest
@@ -223,6 +232,64 @@ def charged_amounts(charges: Iterable[tuple[ChargeRequest, int]], quota: Quota) 
     )
     groups = {charge.shared.uid: charge.shared for charge, _ in charged if charge.shared is not None}
     return sum_amounts([*own, *(bill.amounts for group in groups.values() for bill in group.pieces.values())])
+
+
+class Budget(NamedTuple):
+    """The limits that the pods and claims of a namespace count in, and what is taken of them."""
+
+    owner: str
+    """The object that has them: `GPUQuota team-a/gpu`, `GPUQuotaGroup research.team-a`."""
+    quota: Quota
+    taken: Amounts
+    """The used and reserved amounts, by limit."""
+    charged: Reservations
+    """The open charges among them."""
+
+
+def budgets_of(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[list[Budget], list[str]]:
+    """The limits of a namespace, those of its group after its own, and remarks on limits that are unknown."""
+    found: list[Budget] = []
+    remarks: list[str] = []
+    document = view.get("GPUQuota", QUOTA_NAME, namespace)
+    owner = f"GPUQuota {namespace}/{QUOTA_NAME}"
+    if document is UNKNOWN:
+        remarks.append("GPUQuotas are unknown, so their limits are left out")
+    elif isinstance(document, dict):
+        try:
+            found.append(_budget(owner, parse_quota(document), decisive_ledger(document, view, settings.quota)))
+        except QuotaError:
+            remarks.append(f"{owner} cannot be read, so its limits are left out")
+    teams = tenancy(view)
+    if isinstance(teams, Tenancy) and teams.quotas:
+        home = view.get("Namespace", namespace)
+        if not isinstance(home, dict):
+            remarks.append(f"namespace {namespace} is unknown, so limits of ClusterGPUQuotas are left out")
+        elif (group := teams.group_of(home)) is not None:
+            found.append(_group_budget(group, teams, view, settings.quota))
+    return found, remarks
+
+
+def _budget(owner: str, quota: Quota, ledger: Ledger) -> Budget:
+    used = {limit.name: ledger.used_amount(limit) or Fraction() for limit in quota.limits}
+    return Budget(owner, quota, add_amounts(used, ledger.reservations.total), ledger.reservations)
+
+
+def _group_budget(group: Group, teams: Tenancy, view: ClusterView, settings: Quotas) -> Budget:
+    """The limits of a group as its GPUQuotaGroup counts them, else counted from its namespaces."""
+    owner = f"{GROUP} {group.name}"
+    quota = next(each.quota for each in teams.quotas if each.name == group.quota)
+    document = view.get(GROUP, group.name)
+    try:
+        # Charges are compared with the copy of the limits that the group has.
+        copied = parse_quota(document)
+        ledger = Ledger.read(document if isinstance(document, dict) else None)
+    except QuotaError:
+        copied, ledger = quota, Ledger()
+    if all(ledger.used_amount(limit) is not None for limit in copied.limits):
+        return _budget(owner, copied, without_uncertain_charges(ledger))
+    names = [name_of(each) for each in view.known_objects("Namespace") if teams.group_of(each) == group]
+    held = (each for name in names for each in held_amounts(name, copied, view, settings) if not each.is_of_pod)
+    return Budget(owner, copied, sum_amounts(each.amounts for each in held), Reservations())
 
 
 class _Others(PassingView):

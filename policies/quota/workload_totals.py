@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView, Unknown
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Limit, Quota
-    from policies.rules.charges import Amounts, Charge
+    from policies.rules.charges import Amounts, Charge, ChargeRequest
     from policies.rules.decision import Decision, Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -116,6 +116,18 @@ def _charges(
     view: ClusterView,
     settings: GPUAdmissionPolicy,
 ) -> Iterator[PodsAtOnce]:
+    for charge, count in requests_at_once(pods, namespace, view, settings):
+        try:
+            yield PodsAtOnce(charge_under(charge, quota), count, charge.counts_unlimited)
+        except Uncountable:
+            # The pod has its own finding.
+            continue
+
+
+def requests_at_once(
+    pods: Iterable[_Decided], namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
+) -> Iterator[tuple[ChargeRequest, PodCount]]:
+    """The charges of pods of a workload, each with its number of pods; arguments as for `shortages`."""
     for number, (decision, count, shared) in enumerate(pods):
         seen: ClusterView = ChangedView(view, {each.key: each.manifest() for each in decision.templates})
         pod = decision.object
@@ -124,11 +136,7 @@ def _charges(
         # If the template names a PodGroup, its claims are those of all Jobs together.
         counted = count._replace(groups=1) if pod is decision.object else count
         for charge in charge_decision(Request(pod, namespace=namespace), seen, settings).charges:
-            try:
-                yield PodsAtOnce(charge_under(charge, quota), counted, charge.counts_unlimited)
-            except Uncountable:
-                # The pod has its own finding.
-                continue
+            yield charge, counted
 
 
 class _Unclaimed(PassingView):

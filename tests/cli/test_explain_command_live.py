@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -112,17 +113,27 @@ async def service(sandbox, tmp_path):
 
 
 @pytest.fixture
-def explain(sandbox, run, tmp_path):
-    """Run `explain` as a user of the sandbox, in a separate process."""
+def run_as(sandbox, run, tmp_path):
+    """Run a command as a user of the sandbox, in a separate process."""
 
-    async def explain(*arguments, user="", namespace=""):
+    async def run_as(*arguments, user="", namespace=""):
         kubeconfig = libyaml.load(sandbox.kubeconfig(user))
         kubeconfig["contexts"][0]["context"]["namespace"] = namespace
         file = tmp_path / "kubeconfig"
         file.write_text(yaml.safe_dump(kubeconfig))
-        return await asyncio.to_thread(run, "explain", *arguments, **{**AWAY, "KUBECONFIG": str(file)})
+        return await asyncio.to_thread(run, *arguments, **{**AWAY, "KUBECONFIG": str(file)})
 
-    return explain
+    return run_as
+
+
+@pytest.fixture
+def explain(run_as):
+    return partial(run_as, "explain")
+
+
+@pytest.fixture
+def ask_fit(run_as):
+    return partial(run_as, "quota", "--fit")
 
 
 async def test_user_who_may_list_everything_reads_the_cluster(explain, sandbox):
@@ -386,3 +397,19 @@ def test_options_of_a_running_cluster_exclude_files(invoke, cluster, option):
     done = invoke("explain", "--cluster", cluster, *option, "claim/pretrain")
     assert done.exit_code == 2
     assert "--cluster is for files, and " in done.stderr
+
+
+FITS = "none fits: fits none of 9 nodes, even if nothing were in use."
+
+
+async def test_how_many_more_fit_is_counted_with_own_permissions(ask_fit):
+    done = await ask_fit("claim/pretrain", "-n", "team-a")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "Counted with your own permissions.")
+    assert done.stdout.splitlines()[:2] == [FITS, "Each is ResourceClaim team-a/pretrain."]
+
+
+async def test_member_asks_the_service_how_many_more_fit(ask_fit, rights, service):
+    rights.of[ALICE] = "member"
+    done = await ask_fit("claim/pretrain", user=ALICE, namespace="team-a")
+    assert done.stderr.splitlines()[-1] == BY_SERVICE.replace("Explained", "Counted")
+    assert done.stdout.splitlines()[0] == FITS

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
-from webhook.cli.explain.live_explanations import PROXY, ServiceRefusal, ask_service
+from webhook.cli.explain.live_explanations import EXPLANATIONS, PROXY, ServiceRefusal, ask_service
 from webhook.cluster.client import APIClient
 
 ALICE = "system:serviceaccount:team-a:alice"
@@ -51,7 +51,7 @@ async def test_refused_question_is_asked_again_after_the_pause(sandbox, client, 
     limit_rate(sandbox, retry_after, count=2)
     sandbox.faults.add(answer_with_an_empty_list, verb="POST", path=f"{PROXY}/*")
     pauses = Pauses()
-    assert await ask_service(client, QUESTION, "team-a", sleep=pauses.sleep) == []
+    assert await ask_service(client, QUESTION, "team-a", EXPLANATIONS, sleep=pauses.sleep) == []
     assert pauses == [pause, pause]
 
 
@@ -59,7 +59,7 @@ async def test_service_that_keeps_refusing_is_reported_in_the_end(sandbox, clien
     limit_rate(sandbox, 1)
     pauses = Pauses()
     with pytest.raises(ServiceRefusal) as raised:
-        await ask_service(client, QUESTION, "team-a", sleep=pauses.sleep)
+        await ask_service(client, QUESTION, "team-a", EXPLANATIONS, sleep=pauses.sleep)
     assert len(pauses) == 20
     assert str(raised.value) == (
         "the API server limits the rate of requests (Too many requests, please try again later.); try again in a few minutes"

@@ -57,7 +57,7 @@ RUNS = {
 RARE = {
     "explain": {"WaitRow"},
     "plan": {"FoundPlace", "MemoryEstimate", "PlannedEviction", "Refusal"},
-    "quota": {"Problem"},
+    "quota": {"GrantRoom", "Headroom", "LimitRoom", "Problem"},
 }
 """Types that are not in these documents; tests of the commands print them."""
 SAMPLES = {

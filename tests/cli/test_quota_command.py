@@ -192,3 +192,50 @@ def test_share_that_gpus_shared_without_limit_lack_is_noted(invoke, write):
         "a claim counts as a whole GPU, because the driver shares GPUs without limit; set quota.unlimitedShare of the "
         "GPUAdmissionPolicy to count less"
     )
+
+
+FIT = (
+    "quota",
+    "--cluster",
+    EXAMPLES / "cluster",
+    "--cluster",
+    WITH_QUOTA,
+    "--fit",
+    EXAMPLES / "quota-exceeded" / "pod.yaml",
+)
+
+
+def test_how_many_more_of_a_file_fit(run):
+    done = run(*FIT, **AWAY)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith(
+        'none fits: limit "h100" of GPUQuota team-vision/gpu has 2 GPUs left, each takes 4.\n'
+        "Each is pod team-vision/pretrain-1.\n"
+    )
+
+
+def test_how_many_more_fit_as_json(run):
+    (found,) = json.loads(run(*FIT, "-o", "json", **AWAY).stdout)
+    assert (found["more"], found["now"], found["ifEmpty"]) == (0, 3, 4)
+    assert found["limits"][0] == {
+        "owner": "GPUQuota team-vision/gpu",
+        "name": "h100",
+        "unit": "gpus",
+        "each": "4",
+        "left": "2",
+        "more": 0,
+        "refuses": True,
+        "why": "",
+    }
+
+
+def test_how_many_more_of_a_stored_pod_fit(run):
+    arguments = ("--cluster", EXAMPLES / "cluster", "--cluster", WITH_QUOTA, "-n", "team-vision", "--fit")
+    done = run("quota", *arguments, "pod/pretrain-0", **AWAY)
+    assert (done.returncode, done.stdout.splitlines()[1]) == (1, "Each is pod team-vision/pretrain-0.")
+
+
+def test_files_without_pods_have_no_answer(run):
+    done = run(*FIT[:-1], WITH_QUOTA / "gpuquotas.yaml", **AWAY)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no pods, workloads, claims or claim templates in" in done.stderr

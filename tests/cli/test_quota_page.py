@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from policies.analyses.explain import headroom
 from policies.kubernetes.objects import FieldPath
 from policies.quota.counting import holders
 from policies.quota.ledger.allowances import admit
@@ -21,7 +22,7 @@ from policies.quota.quota_report import quota_report
 from policies.rules.charges import OWN, Bill, Charge
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
-from webhook.cli.reports.quota_reports import QuotaReports, text
+from webhook.cli.reports.quota_reports import QuotaReports, headroom_text, text
 from webhook.cluster.manifests import ManifestsView
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +71,14 @@ def test_page_shows_what_the_command_prints(quota, view):
     report = quota_report(quota, view, DEFAULTS, NOW)
     printed = click.unstyle(text(QuotaReports((report,), "team-vision", ()), 100))
     assert f"$ gpu-admission quota -n team-vision\n{printed}\n```\n" in PAGE
+
+
+def test_page_shows_how_many_more_fit(view):
+    pod = libyaml.load((ROOT / "examples" / "quota-exceeded" / "pod.yaml").read_text())
+    pod["metadata"]["name"] = "evaluate-1"
+    pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 1
+    printed = click.unstyle(headroom_text([headroom(pod, "", view, DEFAULTS)], 100))
+    assert f"$ gpu-admission quota --fit evaluate-1.yaml\n{printed}\n```\n" in PAGE
 
 
 def test_page_shows_the_refusal(quota, view):

@@ -35,6 +35,7 @@ COMMANDS = [
     f"usage --cluster all -n {NAMESPACE}",
     "audit --cluster all",
     "quota --cluster all",
+    "quota --cluster all --fit pods --fit workloads -n team-a",
     "explain --cluster all",
     "explain --cluster all pods workloads claims",
     "review --cluster all --no-diff pods workloads claims changes",

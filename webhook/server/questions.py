@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from aiohttp import hdrs, web
 
 from policies.admission import templates_of
-from policies.analyses.explain import Explanation, explain
+from policies.analyses.explain import Explanation, Headroom, explain, headroom
 from policies.kubernetes.bounds import Work, bounded_by, check_cancelled
 from policies.kubernetes.names import with_full_stop
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, json_document, namespace_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 Render: TypeAlias = "Callable[[Sequence[Explanation]], bytes]"
-"""Makes the body of an answer; called in a thread."""
+"""Makes the body of an answer from explanations; called in a thread."""
 
 MOST_WAITING = 8
 """Questions that wait for the one that is being answered: of users of one namespace, and as many of all others."""
@@ -96,7 +96,7 @@ class Explainer:
         asked: PostedObject | NamedObject,
         deadline: Deadline,
         is_awaited: Callable[[], bool],
-        render: Render,
+        render: Render | None,
         audience: Audience = EVERYTHING,
     ) -> Answer:
         """Answer a question.
@@ -105,7 +105,7 @@ class Explainer:
             asked: The question.
             deadline: Deadline of the call.
             is_awaited: True if the caller is still connected; called often, from a thread.
-            render: Makes the body of the answer.
+            render: Makes the body of the answer; None for how many more fit, as JSON.
             audience: What the answer may name.
 
         Raises:
@@ -145,7 +145,7 @@ class Explainer:
         finally:
             self._waiting[is_member] -= 1
 
-    def _explain(self, asked: PostedObject | NamedObject, render: Render, audience: Audience) -> Answer:
+    def _explain(self, asked: PostedObject | NamedObject, render: Render | None, audience: Audience) -> Answer:
         check_cancelled()
         namespace, stored = asked.namespace or DEFAULT_NAMESPACE, isinstance(asked, NamedObject)
         settings = self.settings()
@@ -159,16 +159,23 @@ class Explainer:
             raise BadQuestion(
                 f"The object has {count} pod templates; at most {MOST_TEMPLATES} are explained in one call."
             )
+        if render is None:
+            room = headroom(document, namespace, self.view, settings, audience=audience)
+            if room is None:
+                raise BadQuestion(_NOT_SCHEDULED)
+            body = json.dumps(json_document([room], list[Headroom])).encode()
+            return Answer(body, ("unknown" if room.more is None else "fits" if room.more else "none fits",))
         found = questions(document, namespace, self.view, settings, found=stored)
         if not found:
-            raise BadQuestion(
-                "Objects of this kind are not scheduled; ask about a Pod, a workload with pod templates, a ResourceClaim or "
-                "a ResourceClaimTemplate."
-            )
+            raise BadQuestion(_NOT_SCHEDULED)
         explanations = [explain(question, self.view, settings, audience=audience) for question in found]
         return Answer(render(explanations), tuple(str(explanation.verdict) for explanation in explanations))
 
 
+_NOT_SCHEDULED = (
+    "Objects of this kind are not scheduled; ask about a Pod, a workload with pod templates, a ResourceClaim or a "
+    "ResourceClaimTemplate."
+)
 _RETRY_SECONDS = 1
 _RETRY = {hdrs.RETRY_AFTER: str(_RETRY_SECONDS)}
 MOST_OF_ONE_USER = 2
@@ -202,7 +209,7 @@ class Questions:
         request: web.BaseRequest,
         form: Form,
         decode: Callable[[bytes, Iterable[AddedKind]], PostedObject | NamedObject],
-        render: Render,
+        render: Render | None,
     ) -> bytes:
         """The body of the answer to a call.
 
@@ -211,7 +218,7 @@ class Questions:
             request: The call.
             form: The format of its body.
             decode: Reads the question in the body; raises BadQuestion.
-            render: Makes the body of the answer, in a thread.
+            render: Makes the body of the answer, in a thread; None for how many more fit.
 
         Raises:
             web.HTTPException: There is no answer; the text is one sentence.
@@ -302,18 +309,18 @@ _FORM = Form(
     largest=LARGEST_QUESTION,
     refusal="The body is larger than 2 MiB, and no object that a cluster stores is.",
 )
-_NAMESPACED = re.compile(r"/v1/namespaces/([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)/explain")
-_NO_PATH = f"This port answers POST {PATH} and POST /v1/namespaces/NAMESPACE/explain, and nothing else."
+_PATHS = re.compile(r"/v1/(?:namespaces/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/)?(explain|fit)")
+_NO_PATH = f"This port answers POST {PATH} and POST /v1/fit, also below /v1/namespaces/NAMESPACE, and nothing else."
 _NO_METHOD = "This path answers POST only; send a question about an object."
 
 
-def namespaced_path(namespace: str) -> str:
-    """The path of explanations for a namespace."""
-    return f"/v1/namespaces/{namespace}/explain"
+def namespaced_path(namespace: str, word: str = "explain") -> str:
+    """The path of explanations for a namespace; with the word `fit`, that of how many more fit."""
+    return f"/v1/namespaces/{namespace}/{word}"
 
 
 class ExplainCalls(RoutedCalls):
-    """Answers questions at two paths, with explanations as JSON."""
+    """Answers questions with explanations, or with how many more fit, as JSON."""
 
     def __init__(self, questions: Questions, traffic: Traffic) -> None:
         """Prepare; `traffic` counts the calls together with those of other ports."""
@@ -321,18 +328,16 @@ class ExplainCalls(RoutedCalls):
         self._questions = questions
 
     def _find_route(self, path: str) -> Route | None:
-        namespaced = _NAMESPACED.fullmatch(path)
-        if namespaced is None and path != PATH:
+        found = _PATHS.fullmatch(path)
+        if found is None:
             return None
-        answer = partial(self._answer_question, namespaced[1] if namespaced else "")
+        answer = partial(self._answer_question, found[1] or "", _render if found[2] == "explain" else None)
         return Route(answer, self._questions.metrics.count_explanation, "unavailable", _NO_METHOD)
 
-    async def _answer_question(self, namespace: str, request: web.BaseRequest) -> web.Response:
-        body = await self._questions.answer(
-            namespace,
-            request,
-            _FORM,
-            decode_question,
-            lambda found: json.dumps(json_document(found, list[Explanation])).encode(),
-        )
+    async def _answer_question(self, namespace: str, render: Render | None, request: web.BaseRequest) -> web.Response:
+        body = await self._questions.answer(namespace, request, _FORM, decode_question, render)
         return web.Response(body=body, content_type=JSON)
+
+
+def _render(found: Sequence[Explanation]) -> bytes:
+    return json.dumps(json_document(found, list[Explanation])).encode()

@@ -248,6 +248,11 @@ def redacted_explanation(
     return shown
 
 
+def redactor(asked: Iterable[Question], view: ClusterView, audience: Audience) -> Callable[[str], str]:
+    """Returns a function that hides the names in a text as `redacted_explanation` does for some questions."""
+    return _redaction((each for question in asked for each in _documents(question)), view, audience).text
+
+
 def name_redactor(view: ClusterView, audience: Audience) -> Callable[[str], str]:
     """Returns a function that hides the names in a text that an audience must not see.
 

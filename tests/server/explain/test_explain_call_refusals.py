@@ -15,7 +15,7 @@ NO_PLACE = (
 )
 
 
-NO_PATH = "This port answers POST /v1/explain and POST /v1/namespaces/NAMESPACE/explain, and nothing else."
+NO_PATH = "This port answers POST /v1/explain and POST /v1/fit, also below /v1/namespaces/NAMESPACE, and nothing else."
 
 
 HOW = 'post {"object": a manifest, "namespace": a name} or {"kind": "pod", "namespace": a name, "name": a name}.'

@@ -206,7 +206,7 @@ async def test_port_answers_nothing_else(live, path, method):
     answer = await live.explain_client.request(method, path, headers={HEADER: f"Bearer {ACCOUNT}"})
     assert refused(answer) == (
         404,
-        "This port answers POST /v1/explain and POST /v1/namespaces/NAMESPACE/explain, and nothing else.\n",
+        "This port answers POST /v1/explain and POST /v1/fit, also below /v1/namespaces/NAMESPACE, and nothing else.\n",
     )
 
 

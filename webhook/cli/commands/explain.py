@@ -101,9 +101,9 @@ def command(
         click.echo(as_json(waiting.rows) if output == "json" else wait_text(waiting))
         ctx.exit(1 if waiting.rows else 0)
     if source.is_running or (not source.cluster and has_names(names)):
-        from webhook.cli.explain.live_explanations import LiveQuestion, explain_running_cluster
+        from webhook.cli.explain.live_explanations import EXPLANATIONS, LiveQuestion, answer_running_cluster
 
-        explanations = explain_running_cluster(LiveQuestion(files, names, source))
+        explanations = answer_running_cluster(LiveQuestion(files, names, source), EXPLANATIONS)
     else:
         with Progress():
             explanations = explanations_of(files, names, source)

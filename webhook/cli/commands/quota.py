@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.options import cluster_options, files_option, output_option, takes_cluster
+from webhook.cli.options import cluster_options, complete_from, files_option, output_option, takes_cluster
 from webhook.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 @click.command("quota")
 @files_option("a cluster's GPUQuotas, namespaces, nodes, pods and ResourceClaims, instead of a running cluster.")
 @cluster_options
+@click.option(
+    "--fit",
+    multiple=True,
+    metavar="FILE|KIND/NAME",
+    shell_complete=complete_from("objects", or_paths=True),
+    help="Show how many more of this pod, claim or workload fit. Can be repeated.",
+)
 @output_option("bars and tables", "the same with exact amounts")
 @takes_cluster
 @click.pass_context
@@ -23,6 +30,7 @@ def command(
     ctx: click.Context,
     *,
     source: ClusterOptions,
+    fit: tuple[str, ...],
     output: str,
 ) -> None:
     """Show the GPU limits of namespaces, what is used, and which pods and claims use it.
@@ -42,16 +50,37 @@ def command(
       gpu-admission snapshot cluster/
       gpu-admission quota --cluster cluster/ --cluster quota.yaml
 
+    With --fit, shows how many more of a pod, claim or workload each limit admits, and how many the devices hold now and
+    if nothing were in use; the first line has the smallest number and names the limit. A workload counts with all of its
+    pods. Users who may not read the whole cluster ask the Service of gpu-admission, as with gpu-admission explain.
+
+    \b
+    How many more of a pod that exists fit, and of one in a file?
+      gpu-admission quota --fit pod/train -n team-a
+      gpu-admission quota --fit train.yaml -n team-a
+
     With -n, the right to list gpuquotas in that namespace is enough; the output says what is missing without the right to
     list pods, resourceclaims or nodes.
 
     Exit code: 0 if every quota is counted and within its limits, or no quota exists; 1 if a quota is over a limit, not
-    counted, or cannot be read; 2 if the cluster or the input cannot be read; 3 if gpu-admission has an internal error;
-    please report it with the output of GPU_ADMISSION_TRACE=1.
+    counted, or cannot be read; with --fit 0 if at least one more of everything fits, else 1; 2 if the cluster or the input
+    cannot be read; 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from webhook.cli.reports.quota_reports import as_json, report_quotas_of_files, text
+    from webhook.cli.reports.quota_reports import as_json, headroom_json, headroom_text, report_quotas_of_files, text
 
     source.check()
+    if fit:
+        if source.cluster:
+            from webhook.cli.explain.explanations import headrooms_of
+
+            with Progress():
+                found = headrooms_of(fit, source)
+        else:
+            from webhook.cli.explain.live_explanations import HEADROOMS, LiveQuestion, answer_running_cluster
+
+            found = answer_running_cluster(LiveQuestion((), fit, source), HEADROOMS)
+        click.echo(headroom_json(found) if output == "json" else headroom_text(found))
+        ctx.exit(0 if all(each.fits for each in found) else 1)
     with Progress():
         if source.cluster:
             quotas = report_quotas_of_files(source)

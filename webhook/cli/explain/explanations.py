@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from policies.analyses.explain import Explanation, explain
+from policies.analyses.explain import Explanation, explain, headroom
 from policies.analyses.explain.explanations import fit_word, left_out_sentence, why_sentences
 from policies.analyses.wait_list import WaitRow
 from policies.kubernetes.names import format_list, is_dns_subdomain
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace, name_of, namespace_of
+from policies.kubernetes.view import ChangedView
 from policies.outcome import Feasibility, questions
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.progress import current_progress
@@ -35,6 +36,7 @@ from webhook.pages.text_report import render_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from policies.analyses.explain import Headroom
     from policies.analyses.wait_list import WaitList
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
@@ -98,6 +100,34 @@ def explanations_of(files: Sequence[str], names: Sequence[str], source: ClusterO
         current_progress().print_line(line)
     check_found(asked, [*files, *names])
     return [explain(each, view, known.settings) for each in current_progress().count("explaining", asked)]
+
+
+def headrooms_of(names: Sequence[str], source: ClusterOptions) -> list[Headroom]:
+    """The headrooms of objects in a cluster in files; arguments and errors as of `explanations_of`."""
+    reader = ManifestReader()
+    known = read_facts(source, None, reader)
+    namespace = source.namespace or DEFAULT_NAMESPACE
+    sources = read_sources((), names, source.namespace, known.settings, reader)
+    reader.check()
+    documents = [document for found in sources if not isinstance(found, Name) for document in found]
+    view = with_documents(known.view(), documents, namespace)
+    asked = [each for found in sources for each in _objects_of(found, view, source.namespace, reader)]
+    reader.check()
+    for line in reader.others.lines:
+        current_progress().print_line(line)
+    answers = [
+        found
+        for each in current_progress().count("counting what fits", asked)
+        if (found := headroom(each, namespace, view, known.settings)) is not None
+    ]
+    check_found(answers, names)
+    return answers
+
+
+def with_documents(view: ClusterView, documents: Iterable[Object], namespace: str) -> ClusterView:
+    """A view in which objects of files refer to each other; they run nowhere, so nothing more is in use."""
+    keyed = {(each["kind"], namespace_of(each) or namespace, name_of(each)): each for each in documents}
+    return ChangedView(view, keyed, lists=False)
 
 
 def check_found(found: Sequence[object], sources: Iterable[str]) -> None:

@@ -1,20 +1,19 @@
-"""Explanations in a running cluster, by the user's own rights or by the Service of gpu-admission."""
+"""Explanations and headrooms in a running cluster, by the user's own rights or by the Service."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from policies.analyses.explain import Explanation, explain
+from policies.analyses.explain import Explanation, Headroom, explain, headroom
 from policies.kubernetes.names import format_list
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, name_of, namespace_of, parse_document
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, namespace_of, parse_document
 from policies.kubernetes.pod_status import is_not_running
-from policies.kubernetes.view import ChangedView
 from policies.outcome import READ_FROM, Feasibility, ObstacleKind, questions
-from webhook.cli.explain.explanations import Name, check_found, name_problem, read_sources
+from webhook.cli.explain.explanations import Name, check_found, name_problem, read_sources, with_documents
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.progress import Progress, current_progress
 from webhook.cli.running_clusters import (
@@ -67,6 +66,25 @@ _NO_TOKEN = (
 )
 
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class AnswerForm(Generic[T]):
+    """The kind of answers about objects, by the own rights of a user and by the Service."""
+
+    kind: Any
+    """The type of the answers about one object."""
+    word: str
+    """The last word in the path of the Service."""
+    answers: Callable[[_Subject, str, ClusterView, GPUAdmissionPolicy], list[T]]
+    """The answers about an object by what the user reads."""
+    completed: Callable[[T, _Subject, _Asked], T]
+    """The answer of the Service about a subject with what only the user has read."""
+    verb: str
+    """`Explained`, for the sentence that says how."""
+
+
 class ServiceRefusal(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
     """The service gives no explanation. Its text says why and what to do, without a full stop."""
 
@@ -75,37 +93,38 @@ async def ask_service(
     client: APIClient,
     question: dict[str, Any],
     namespace: str,
+    form: AnswerForm[T],
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> list[Explanation]:
-    """The explanations of a question as `/v1/explain` takes it, about an object of a namespace.
+) -> list[T]:
+    """The answers to a question as `/v1/explain` takes it, about an object of a namespace.
 
     If the service limits the rate, waits as long as it says and asks again.
 
     Raises:
-        ServiceRefusal: There is no explanation.
+        ServiceRefusal: There is no answer.
         Unreachable: The API server did not answer.
     """
-    answer = await _ask_once(client, question, namespace)
+    answer = await _ask_once(client, question, namespaced_path(namespace, form.word))
     for _ in range(_MOST_RETRIES):
         if answer.status != HTTPStatus.TOO_MANY_REQUESTS:
             break
         await sleep(min(answer.retry_after or _DEFAULT_PAUSE, _LONGEST_PAUSE))
-        answer = await _ask_once(client, question, namespace)
+        answer = await _ask_once(client, question, namespaced_path(namespace, form.word))
     if answer.status != HTTPStatus.OK:
         raise ServiceRefusal(_refusal(answer))
     try:
-        explanations: list[Explanation] = parse_document(json.loads(answer.body), list[Explanation])
+        answers: list[T] = parse_document(json.loads(answer.body), form.kind)
     except ValueError as error:
         sentence = (
             f"{_SERVICE} answers in a form that this version does not know ({error}); use its version of this command"
         )
         raise ServiceRefusal(sentence) from error
-    return explanations
+    return answers
 
 
-async def _ask_once(client: APIClient, question: dict[str, Any], namespace: str) -> ServiceAnswer:
-    path, query = f"{PROXY}{namespaced_path(namespace)}", {"timeout": f"{LONGEST_SECONDS:g}s"}
+async def _ask_once(client: APIClient, question: dict[str, Any], path: str) -> ServiceAnswer:
+    path, query = f"{PROXY}{path}", {"timeout": f"{LONGEST_SECONDS:g}s"}
     try:
         return await client.ask_service(path, question, query, HEADER, timeout=LONGEST_SECONDS + 5.0)
     except NoTokenError as error:
@@ -143,10 +162,8 @@ def _refusal(answer: ServiceAnswer) -> str:
 
 _PLACES = frozenset({"Node", "ResourceSlice"})
 """Either of these kinds makes an explanation worth reading, even if others are unknown."""
-_OWN_RIGHTS = "Explained with your own permissions."
-_BY_SERVICE = (
-    "Explained by the Service gpu-admission-explain, which got your bearer token, because you may not list {}."
-)
+_OWN_RIGHTS = "with your own permissions"
+_BY_SERVICE = "by the Service gpu-admission-explain, which got your bearer token, because you may not list {}"
 
 
 class LiveQuestion(NamedTuple):
@@ -169,36 +186,37 @@ class _Subject(NamedTuple):
     """Its name on the command line; None for an object of a file."""
 
 
-def explain_running_cluster(question: LiveQuestion) -> list[Explanation]:
-    """Read what the user may read, explain, and say on standard error how.
+def answer_running_cluster(question: LiveQuestion, form: AnswerForm[T]) -> list[T]:
+    """Read what the user may read, answer, and say on standard error how.
 
     Raises:
-        NoClusterError: The cluster cannot be read, and the Service does not explain.
+        NoClusterError: The cluster cannot be read, and the Service does not answer.
         UnreadableInputError: Files have problems, or names are not found.
         click.UsageError: The input has no objects that can be explained.
     """
     with Progress():
         try:
-            answer = asyncio.run(_explain(question))
+            answer = asyncio.run(_answer(question, form))
         except _NoServiceError as refused:
             asked = refused.asked
             if set(refused.unlisted) >= _PLACES or not any(subject.document for subject in asked.subjects):
                 raise
             with running_cluster(question.source) as cluster:
-                explanations = _explain_by_objects(cluster.view(asked.policy, ()), asked)
-            answer = _Answer(explanations, asked.lines, refused.method)
+                answers = _answer_by_objects(cluster.view(asked.policy, ()), asked, form)
+            answer = _Answer(answers, asked.lines, refused.method)
     print_lines(answer.lines, err=True)
-    check_found(answer.explanations, [*question.files, *question.names])
-    print_lines([answer.method], err=True)
-    return answer.explanations
+    check_found(answer.answers, [*question.files, *question.names])
+    print_lines([f"{form.verb} {answer.method}."], err=True)
+    return answer.answers
 
 
-class _Answer(NamedTuple):
-    explanations: list[Explanation]
+@dataclass(frozen=True)
+class _Answer(Generic[T]):
+    answers: list[T]
     lines: list[str]
     """Skipped files, notes and warnings."""
     method: str
-    """A sentence on the source of the explanations."""
+    """The source of the answers, as a clause."""
 
 
 class _Asked(NamedTuple):
@@ -228,10 +246,10 @@ class _NoServiceError(NoClusterError):
         super().__init__(f"{url}: it is unknown where this fits, because {reason}")
         self.asked = asked
         self.unlisted = unlisted
-        self.method = f"Explained with what you may list: {reason}."
+        self.method = f"with what you may list: {reason}"
 
 
-async def _explain(question: LiveQuestion) -> _Answer:
+async def _answer(question: LiveQuestion, form: AnswerForm[T]) -> _Answer[T]:
     chosen = chosen_settings(question.source.settings)
     reader = ManifestReader()
     async with connected_client(question.source) as client:
@@ -248,16 +266,16 @@ async def _explain(question: LiveQuestion) -> _Answer:
         unlisted = [kind for kind, allowed in zip(READ_FROM, may, strict=True) if not allowed]
         if not unlisted:
             async with read_cluster(client, stored) as cluster:
-                explanations = _explain_by_objects(cluster.view, asked)
+                answers = _answer_by_objects(cluster.view, asked, form)
             notes = [f"Note: {note}." for note in cluster.notes]
-            return _Answer(explanations, [*asked.lines, *notes], _OWN_RIGHTS)
+            return _Answer(answers, [*asked.lines, *notes], _OWN_RIGHTS)
         try:
-            explanations = await _explain_by_service(client, asked)
+            answers = await _answer_by_service(client, asked, form)
         except ServiceRefusal as refusal:
             raise _NoServiceError(client.url, asked, unlisted, refusal) from refusal
     ignored = "Warning: --settings has no effect: the Service uses the settings of the cluster."
     lines = [*asked.lines, *([ignored] if chosen is not None else [])]
-    return _Answer(explanations, lines, _BY_SERVICE.format(_plurals(unlisted)))
+    return _Answer(answers, lines, _BY_SERVICE.format(_plurals(unlisted)))
 
 
 async def _events_of(client: APIClient, subjects: Sequence[_Subject]) -> tuple[dict[str, list[Object]], list[str]]:
@@ -380,33 +398,28 @@ async def _may_list(client: APIClient, kind: str) -> bool:
     return answer["status"].get("allowed") is True
 
 
-def _explain_by_objects(cluster: ClusterView, asked: _Asked) -> list[Explanation]:
-    subjects, home, policy = asked.subjects, asked.namespace, asked.policy
-    of_files = [subject.document for subject in subjects if subject.document and not subject.name]
-    keyed = {(each["kind"], namespace_of(each) or home, name_of(each)): each for each in of_files}
-    # Objects of files refer to each other. They run nowhere, so what is in use is that of the cluster.
-    view = ChangedView(asked.with_events(cluster), keyed, lists=False)
-    found = [
+def _answer_by_objects(cluster: ClusterView, asked: _Asked, form: AnswerForm[T]) -> list[T]:
+    of_files = [subject.document for subject in asked.subjects if subject.document and not subject.name]
+    view = with_documents(asked.with_events(cluster), of_files, asked.namespace)
+    return [
         each
-        for subject in subjects
-        if subject.document is not None
-        for each in questions(subject.document, home, view, policy, found=subject.name is not None)
+        for subject in current_progress().count("explaining", asked.subjects)
+        for each in form.answers(subject, asked.namespace, view, asked.policy)
     ]
-    return [explain(each, view, policy) for each in current_progress().count("explaining", found)]
 
 
-async def _explain_by_service(client: APIClient, asked: _Asked) -> list[Explanation]:
-    """The explanations of the Service.
+async def _answer_by_service(client: APIClient, asked: _Asked, form: AnswerForm[T]) -> list[T]:
+    """The answers of the Service.
 
     Raises:
         ServiceRefusal: It gives none.
     """
-    explanations: list[Explanation] = []
+    answers: list[T] = []
     for subject in current_progress().count("explaining", asked.subjects):
         home = (namespace_of(subject.document) if subject.document else "") or asked.namespace
-        answers = await ask_service(client, _posted_question(subject), home)
-        explanations += [_with_own_events(each, subject, asked) for each in answers]
-    return explanations
+        found = await ask_service(client, _posted_question(subject), home, form)
+        answers += [form.completed(each, subject, asked) for each in found]
+    return answers
 
 
 def _with_own_events(explanation: Explanation, subject: _Subject, asked: _Asked) -> Explanation:
@@ -428,3 +441,19 @@ def _posted_question(subject: _Subject) -> dict[str, Any]:
     if subject.name is None or subject.name.resource is None:
         raise ValueError("a subject has an object, or a kind and a name")
     return {"kind": subject.name.resource.name, "name": subject.name.name}
+
+
+def _explanations(subject: _Subject, home: str, view: ClusterView, policy: GPUAdmissionPolicy) -> list[Explanation]:
+    if subject.document is None:
+        return []
+    asked = questions(subject.document, home, view, policy, found=subject.name is not None)
+    return [explain(each, view, policy) for each in asked]
+
+
+def _headrooms(subject: _Subject, home: str, view: ClusterView, policy: GPUAdmissionPolicy) -> list[Headroom]:
+    found = None if subject.document is None else headroom(subject.document, home, view, policy)
+    return [] if found is None else [found]
+
+
+EXPLANATIONS = AnswerForm(list[Explanation], "explain", _explanations, _with_own_events, "Explained")
+HEADROOMS = AnswerForm(list[Headroom], "fit", _headrooms, lambda found, _subject, _asked: found, "Counted")

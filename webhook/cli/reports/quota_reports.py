@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from policies.kubernetes.names import format_age, format_amount
+from policies.analyses.explain import Headroom
+from policies.kubernetes.names import format_age, format_amount, format_count
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.demands.device_kinds import unlimited_remark
 from policies.quota.limits.amounts import amount_text
@@ -105,9 +106,51 @@ def unknown_kinds(view: ClusterView, namespace: str) -> list[str]:
     return [kind for kind in COUNTED_FROM if view.list(kind, namespace) is UNKNOWN]
 
 
+QuotaOutput: TypeAlias = QuotasJSON | list[Headroom]
+"""The output of `gpu-admission quota -o json`, and with `--fit`."""
+
+
 def as_json(quotas: QuotaReports) -> str:
     """The reports and the notes as one mapping."""
-    return output_text(quotas_json(quotas.reports, quotas.notes), QuotasJSON)
+    return output_text(quotas_json(quotas.reports, quotas.notes), QuotaOutput)
+
+
+def headroom_json(found: Sequence[Headroom]) -> str:
+    """A list with one mapping for each object."""
+    return output_text(list(found), QuotaOutput)
+
+
+def headroom_text(found: Sequence[Headroom], width: int | None = None) -> str:
+    """The headrooms of some objects; `width` is that of the terminal if None."""
+    return render_text([section for each in found for section in _headroom_sections(each)], width)
+
+
+def _headroom_sections(found: Headroom) -> Iterator[Section]:
+    pods = f" with {format_count(found.pods, 'pod')}" if found.pods > 1 else ""
+    yield Section([Paragraph(f"{found.headline}."), Paragraph(f"Each is {found.label}{pods}.", Tone.QUIET)])
+    rows: list[list[Cell]] = []
+    for each in found.limits:
+        amount, left = each.amounts()
+        warns = "" if each.refuses else " (only warns)"
+        more = "?" if each.more is None else f"{each.more:,}"
+        rows.append([f"{each.name} of {each.owner}{warns}", amount, left, more])
+    limits = Table([Column("LIMIT", wraps=True), *numbers("EACH", "LEFT", "MORE")], rows)
+    yield Section([limits] if rows else [])
+    words = "PODS " if found.pods > 1 else ""
+    places = [(each.gets, each.now, each.if_empty) for each in found.grants]
+    if len(places) > 1 and found.now is not None and found.if_empty is not None and not words:
+        places.append(("all nodes", found.now, found.if_empty))
+    devices: list[list[Cell]] = [[gets, f"{now:,}", f"{if_empty:,}"] for gets, now, if_empty in places]
+    titles = [
+        Column("EACH POD GETS" if found.pods else "EACH GETS", wraps=True),
+        *numbers(f"{words}NOW", f"{words}IF EMPTY"),
+    ]
+    devices_section: list[Block] = [Table(titles, devices)] if devices else []
+    if words and found.now is not None:
+        whole = f"The nodes have room for {found.now:,} with all pods"
+        devices_section.append(Paragraph(f"{whole}, and for {found.if_empty:,} if nothing were in use."))
+    yield Section(devices_section)
+    yield Section(notes(found.remarks))
 
 
 _MOST_SHOWN = 20
