@@ -460,6 +460,8 @@ class DeviceRoom:
     """Both numbers for the GPUs that one of them can get, in words; where it has a choice, a place counts for each."""
     nodes: frozenset[str] = frozenset()
     """The nodes on which one would fit if nothing were in use."""
+    key: str = ""
+    """Equal for questions with equal answers; empty if the answer is for one question only."""
 
 
 def device_room(question: Question, view: ClusterView, settings: GPUAdmissionPolicy) -> DeviceRoom:
@@ -479,6 +481,7 @@ def device_room(question: Question, view: ClusterView, settings: GPUAdmissionPol
         none if empty.survey is None else _number_of(empty.survey),
         {words: (now.get(words, none), if_empty.get(words, none)) for words in sorted({**now, **if_empty})},
         frozenset() if empty.survey is None else frozenset(empty.survey.names(fitting)),
+        _request_key(question, view),
     )
 
 

@@ -12,16 +12,18 @@ from tests.cluster.quotas import limited
 
 @pytest.fixture
 def more(cluster, tmp_path):
-    """The number that the limit of a namespace admits of a pod in a file."""
+    """The number that the limit of a namespace admits of a pod in a file, or of a stored one."""
 
     def more(team, pod):
         file = tmp_path / "pod.json"
         file.write_text(json.dumps(pod))
-        arguments = ("quota", "--kubeconfig", cluster.kubeconfig, "-n", team, "--fit", str(file), "-o", "json")
+        named = pod if isinstance(pod, str) else str(file)
+        arguments = ("quota", "--kubeconfig", cluster.kubeconfig, "-n", team, "--fit", named, "-o", "json")
         done = run_command(*arguments, cwd=tmp_path, environment=os.environ)
         assert done.returncode in (0, 1), done.stderr
-        ((found,),) = [each["limits"] for each in json.loads(done.stdout)]
-        return found["more"]
+        (found,) = json.loads(done.stdout)
+        assert len(found["limits"]) == 1, found
+        return found["limits"][0]["more"]
 
     return more
 
@@ -35,3 +37,12 @@ def test_so_many_pods_are_admitted_and_the_next_one_is_refused(cluster, more, la
     codes = [cluster.create(manifests.pod(team, f"more-{each}", gpus=2)).code for each in range(number + 1)]
     assert codes == [*[201] * number, 403]
     assert more(team, manifests.pod(team, "more", gpus=2)) == 0
+
+
+@pytest.mark.parametrize("labels", [{}, {"dra": "enabled"}], ids=["device plugin", "converted"])
+def test_as_many_more_of_a_stored_pod_are_admitted(cluster, more, labels):
+    team = limited(cluster, cluster.namespace(quota="enforced", **labels), 5)
+    assert cluster.create(manifests.pod(team, "first", gpus=2)).accepted
+    assert more(team, "pod/first") == 1
+    codes = [cluster.create(manifests.pod(team, f"more-{each}", gpus=2)).code for each in range(2)]
+    assert codes == [201, 403]

@@ -113,24 +113,31 @@ def test_workload_that_is_scaled_to_zero_counts_with_one_pod():
     assert (found.label, found.pods, found.now) == ("a pod of Deployment team-a/web", 1, 4)
 
 
-def test_templates_that_want_the_same_nodes_make_an_upper_bound():
-    spec = pod(1)["spec"]
-    job = {
+def torch_job(master, worker, workers=3):
+    return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
         "metadata": {"name": "big", "namespace": "team-a"},
         "spec": {
             "pytorchReplicaSpecs": {
-                "Master": {"replicas": 1, "template": {"spec": spec}},
-                "Worker": {"replicas": 3, "template": {"spec": spec}},
+                "Master": {"replicas": 1, "template": {"spec": pod(master)["spec"]}},
+                "Worker": {"replicas": workers, "template": {"spec": pod(worker)["spec"]}},
             }
         },
     }
-    found = fit(job, NODE)
+
+
+def test_equal_pods_of_several_templates_are_placed_together():
+    found = fit(torch_job(1, 1, 2), NODE)
+    assert (found.pods, found.at_most, found.headline) == (3, False, "2 more fit: the nodes have room for 2")
+
+
+def test_templates_that_want_the_same_nodes_make_an_upper_bound():
+    found = fit(torch_job(2, 1), NODE)
     assert (found.pods, found.at_most) == (4, True)
     assert found.headline == "at most 2 more fit: the nodes have room for 2"
-    assert fit(job, quota(limits=[{"name": "all", "gpus": 7}]), NODE).headline == (
-        'at most 1 more fits: limit "all" of GPUQuota team-a/gpu has 7 GPUs left, each takes 4'
+    assert fit(torch_job(2, 1), quota(limits=[{"name": "all", "gpus": 9}]), NODE).headline == (
+        'at most 1 more fits: limit "all" of GPUQuota team-a/gpu has 9 GPUs left, each takes 5'
     )
 
 

@@ -185,7 +185,7 @@ def headroom(
     if refused is not None:
         return Headroom(label, pods, 0, headline=hide(f"none fits: {_obstacle_text(refused)}"))
     limits, remarks = _limit_rooms(parts, home, view, settings)
-    rooms = [(part, device_room(part.question, view, settings)) for part in parts if part.needs_devices]
+    rooms = _device_rooms([part for part in parts if part.needs_devices], view, settings)
     found = _with_number(Headroom(label, pods, None, limits=limits, remarks=remarks), rooms)
     return replace(found, headline=hide(found.headline), remarks=tuple(map(hide, found.remarks)))
 
@@ -326,8 +326,20 @@ def _rooms_of(budget: Budget, parts: Sequence[_Part]) -> Iterator[LimitRoom]:
             yield LimitRoom(budget.owner, limit.name, limit.unit, amount, left, more, refuses, why)
 
 
-def _with_number(found: Headroom, rooms: Sequence[tuple[_Part, DeviceRoom]]) -> Headroom:
-    """The answer with the devices, and the number that is the smallest."""
+def _device_rooms(
+    parts: Sequence[_Part], view: ClusterView, settings: GPUAdmissionPolicy
+) -> list[tuple[int, DeviceRoom]]:
+    """The places of the pods of each template, with their number; equal pods count together."""
+    found: dict[str, tuple[int, DeviceRoom]] = {}
+    for number, part in enumerate(parts):
+        room = device_room(part.question, view, settings)
+        key = room.key or f"template {number}"
+        found[key] = found.get(key, (0, room))[0] + part.pods, room
+    return [*found.values()]
+
+
+def _with_number(found: Headroom, rooms: Sequence[tuple[int, DeviceRoom]]) -> Headroom:
+    """The answer with the devices and the smallest number; `rooms` have the number of pods first."""
     if not rooms:
         return replace(found, headline="nothing limits it: it requests no GPU")
     unknown = [room.outcome for _, room in rooms if room.outcome.verdict is Feasibility.UNKNOWN]
@@ -338,17 +350,12 @@ def _with_number(found: Headroom, rooms: Sequence[tuple[_Part, DeviceRoom]]) -> 
         why = unknown[0].headline() if first is None else _obstacle_text(first)
         found = replace(found, remarks=(*found.remarks, f"the number that the devices hold is unknown: {why}"))
     else:
-        counts = [(room.now.count // part.pods, room, part) for part, room in rooms]
-        now, tightest, _ = min(counts, key=lambda each: each[0])
-        if_empty = min(room.if_empty.count // part.pods for part, room in rooms)
+        now, tightest = min(((room.now.count // pods, room) for pods, room in rooms), key=lambda each: each[0])
+        if_empty = min(room.if_empty.count // pods for pods, room in rooms)
         is_lower = any(room.now.at_least for _, room in rooms)
-        is_upper = is_upper or _compete(rooms)
-        grants = (
-            ()
-            if len(rooms) > 1
-            else tuple(GrantRoom(words, here.count, empty.count) for words, (here, empty) in tightest.by_grant.items())
-        )
-        found = replace(found, now=now, if_empty=if_empty, grants=grants)
+        is_upper = is_upper or _compete([room for _, room in rooms])
+        grants = [GrantRoom(words, here.count, empty.count) for words, (here, empty) in tightest.by_grant.items()]
+        found = replace(found, now=now, if_empty=if_empty, grants=tuple(grants) if len(rooms) == 1 else ())
         reasons.append((now, _device_reason(now, if_empty, tightest)))
     if not reasons:
         return replace(found, headline="it is unknown how many more fit")
@@ -358,10 +365,9 @@ def _with_number(found: Headroom, rooms: Sequence[tuple[_Part, DeviceRoom]]) -> 
     return replace(found, headline=f"{_number_text(found)}: {reason}")
 
 
-def _compete(rooms: Sequence[tuple[_Part, DeviceRoom]]) -> bool:
+def _compete(rooms: Sequence[DeviceRoom]) -> bool:
     """True if pods of several templates fit the same nodes, so that together fewer may fit."""
-    nodes = [room.nodes for _, room in rooms]
-    return len(frozenset().union(*nodes)) < sum(map(len, nodes))
+    return len(frozenset().union(*(room.nodes for room in rooms))) < sum(len(room.nodes) for room in rooms)
 
 
 def _device_reason(now: int, if_empty: int, room: DeviceRoom) -> str:
