@@ -91,9 +91,11 @@ _NONE: Mapping[tuple[str, str], tuple[str, str]] = MappingProxyType({})
 
 
 def uid_of(document: Object) -> str:
-    """The uid of an object; of one out of a file, which may have none, its kind and name."""
+    """The uid of an object; of one out of a file, which may have none, its kind, namespace and name."""
     uid = lookup(document, ("metadata", "uid"))
-    return uid if isinstance(uid, str) and uid else f"{document.get('kind', '')}/{name_of(document)}"
+    if isinstance(uid, str) and uid:
+        return uid
+    return f"{document.get('kind', '')}/{namespace_of(document)}/{name_of(document)}"
 
 
 @dataclass(frozen=True)

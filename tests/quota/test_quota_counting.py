@@ -210,6 +210,15 @@ def test_objects_of_files_that_have_no_uid_count_each(uid):
     assert counted_ledger(document(), ManifestsView(pods), Quotas()).used_amount(parse_quota(document()).limits[0]) == 5
 
 
+def test_objects_of_files_with_one_name_in_two_namespaces_count_each():
+    pods = [pod("train", 2), pod("train", 3)]
+    pods[1]["metadata"]["namespace"] = "team-b"
+    for each in pods:
+        del each["metadata"]["uid"]
+    counted, _ = Counter().count(pods, [], Terms(parse_quota(document()), ManifestsView(pods), Quotas()))
+    assert sum(each.amounts["all"] for each in counted.values()) == 5
+
+
 def test_same_terms_count_nothing_anew_when_the_cluster_changes_meanwhile():
     class Changing(ManifestsView):
         def derive(self, function):
