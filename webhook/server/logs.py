@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from policies.kubernetes.objects import name_of, namespace_of
 from webhook.cluster.answers import ClusterError
 from webhook.server.admission_review import name_in
-from webhook.server.explain_question import NamedObject
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
     from policies.admission import Entry
     from policies.rules.request import Request
-    from webhook.server.explain_question import PostedObject
 
 
 _WAIT_SECONDS = 0.1
@@ -231,20 +228,16 @@ def log_uncharged(entry: Entry, request: Request, reason: str) -> None:
     _decisions.warning("not charged: %s", _clip(reason), extra={"fields": _subject(entry, request)})
 
 
-def log_explanation(caller: str, asked: PostedObject | NamedObject, verdicts: Sequence[str], seconds: float) -> None:
+def log_explanation(caller: str, reference: tuple[str, str, str], verdicts: Sequence[str], seconds: float) -> None:
     """Log the caller, the question and the verdicts of an explanation, without the object.
 
     Args:
         caller: The name of the user, or of the client's certificate.
-        asked: The question.
+        reference: Kind, namespace and name of the object.
         verdicts: The verdicts of the explanations.
         seconds: The duration of the call.
     """
-    if isinstance(asked, NamedObject):
-        kind, name, namespace = asked.resource.kind, asked.name, asked.namespace
-    else:
-        kind, name = asked.object["kind"], name_of(asked.object)
-        namespace = namespace_of(asked.object) or asked.namespace
+    kind, namespace, name = reference
     fields: dict[str, Any] = {
         "user": _clip(caller),
         "kind": _clip(kind),

@@ -1,4 +1,4 @@
-"""Answers questions about placement in a thread, one at a time."""
+"""Reads questions about placement strictly, and answers them in a thread, one at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aiohttp import hdrs, web
 
@@ -18,14 +18,13 @@ from policies.admission import templates_of
 from policies.analyses.explain import Explanation, Headroom, explain, headroom
 from policies.kubernetes.bounds import Work, bounded_by, check_cancelled
 from policies.kubernetes.names import with_full_stop
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, json_document, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, json_document, name_of, namespace_of
 from policies.outcome import EVERYTHING, Audience, questions
-from webhook.cluster.lookups import NotFoundError, look_up
+from webhook.cluster.lookups import KindUnknownError, NotFoundError, find_resource, look_up
 from webhook.server.app import Route, RoutedCalls
-from webhook.server.bodies import JSON, Form
+from webhook.server.bodies import JSON, BadJSON, Form, read_json
 from webhook.server.caller_limits import CallerLimit, CallerLimits
 from webhook.server.explain_gate import PATH, NotAdmitted
-from webhook.server.explain_question import MOST_TEMPLATES, BadQuestion, NamedObject, PostedObject, decode_question
 from webhook.server.logs import log_explanation
 from webhook.server.turns import BadDuration, Busy, Deadline, Turns, run_aside
 
@@ -33,11 +32,101 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import AddedKind, GPUAdmissionPolicy
+    from webhook.cluster.resources import Resource
     from webhook.server.app import Traffic
     from webhook.server.explain_gate import Caller, ExplainGate
     from webhook.server.metrics import Metrics
+
+
+MOST_TEMPLATES = 64
+"""Pod templates of one workload; each is a question of its own, and RayClusters and JobSets have a handful."""
+
+_HOW = 'post {"object": a manifest, "namespace": a name} or {"kind": "pod", "namespace": a name, "name": a name}'
+_FIELDS = ("object", "namespace", "kind", "name")
+
+
+class BadQuestion(ValueError):  # noqa: N818 - the name says what is wrong, as BadReview does
+    """A body without a question that can be explained. Its text is one sentence for the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostedObject:
+    """A question about an object in the body."""
+
+    object: Object
+    namespace: str
+    """The namespace of an object without one; empty for `default`."""
+
+    @property
+    def reference(self) -> tuple[str, str, str]:
+        """Kind, namespace and name of the object, for the log."""
+        return self.object["kind"], namespace_of(self.object) or self.namespace, name_of(self.object)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedObject:
+    """A question about an object of the cluster."""
+
+    resource: Resource
+    name: str
+    namespace: str
+    """Empty for `default`."""
+
+    @property
+    def reference(self) -> tuple[str, str, str]:
+        """Kind, namespace and name of the object, for the log."""
+        return self.resource.kind, self.namespace, self.name
+
+
+def decode_question(body: bytes, added: Iterable[AddedKind] = ()) -> PostedObject | NamedObject:
+    """Read the question of a call.
+
+    Args:
+        body: The JSON body.
+        added: The kinds that the settings add.
+
+    Raises:
+        BadQuestion: the body is not a valid question.
+    """
+    try:
+        document = read_json(body)
+    except BadJSON as error:
+        raise BadQuestion(str(error)) from error
+    if not isinstance(document, dict):
+        raise BadQuestion(f"The body is not a JSON object; {_HOW}.")
+    for key in document:
+        if key not in _FIELDS:
+            raise BadQuestion(f"The key {json.dumps(key[:100])} is unknown; {_HOW}.")
+    namespace = _text(document, "namespace")
+    if "object" in document:
+        if "kind" in document or "name" in document:
+            raise BadQuestion(f"The body has both an object and kind or name; {_HOW}.")
+        posted = document["object"]
+        if not isinstance(posted, dict):
+            raise BadQuestion("The object must be a manifest with apiVersion and kind.")
+        for field in ("apiVersion", "kind"):
+            if not isinstance(posted.get(field), str) or not posted[field]:
+                raise BadQuestion(f"The object has no {field}; every object of Kubernetes names one.")
+        return PostedObject(posted, namespace)
+    kind, name = _text(document, "kind"), _text(document, "name")
+    if not kind or not name:
+        raise BadQuestion(f"The body has neither an object, nor a kind and a name; {_HOW}.")
+    try:
+        return NamedObject(find_resource(kind, added), name, namespace)
+    except KindUnknownError as error:
+        raise BadQuestion(with_full_stop(f"The kind cannot be explained: {error}")) from error
+
+
+def _text(document: dict[str, Any], field: str) -> str:
+    value = document.get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadQuestion(f"The field {field} must be a string; {_HOW}.")
+    return value
 
 
 Render: TypeAlias = "Callable[[Sequence[Explanation]], bytes]"
@@ -244,7 +333,7 @@ class Questions:
             raise web.HTTPServiceUnavailable(text=str(error), headers=_RETRY) from error
         self.metrics.count_explanation("answered")
         self.metrics.time_explanation(deadline.elapsed)
-        log_explanation(caller.name, asked, answer.verdicts, deadline.elapsed)
+        log_explanation(caller.name, asked.reference, answer.verdicts, deadline.elapsed)
         return answer.body
 
     async def admit(self, request: web.BaseRequest, namespace: str, deadline: Deadline) -> Caller:

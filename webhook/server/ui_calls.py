@@ -19,8 +19,8 @@ from webhook.pages.rendering import asset, render_part
 from webhook.pages.report import render_report_parts
 from webhook.server.app import Route, RoutedCalls, Traffic
 from webhook.server.bodies import JSON, Form
-from webhook.server.explain_question import BadQuestion, NamedObject, decode_question
 from webhook.server.live_reports import LiveReports
+from webhook.server.questions import BadQuestion, NamedObject, decode_question
 from webhook.server.report_streams import HEADERS, ReportStreams, check_origin
 
 if TYPE_CHECKING:

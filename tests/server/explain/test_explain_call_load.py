@@ -13,8 +13,7 @@ from policies.outcome import Audience
 from policies.rules.settings import DEFAULTS
 from tests.server.explain.calls import CLAIM, answered, ask, plain
 from webhook.cluster.lookups import NotFoundError, find_resource
-from webhook.server.explain_question import NamedObject, PostedObject
-from webhook.server.questions import MOST_WAITING, Explainer, UnavailableError
+from webhook.server.questions import MOST_WAITING, Explainer, NamedObject, PostedObject, UnavailableError
 
 
 def as_bytes(explanations):

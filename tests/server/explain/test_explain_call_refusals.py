@@ -6,8 +6,7 @@ from policies.kubernetes.names import closest
 from tests.server.explain.calls import CLAIM, PATH, ask, plain
 from webhook.cluster.lookups import NotFoundError, find_resource, look_up
 from webhook.cluster.manifests import ManifestsView
-from webhook.server.explain_question import MOST_TEMPLATES
-from webhook.server.questions import LARGEST_QUESTION
+from webhook.server.questions import LARGEST_QUESTION, MOST_TEMPLATES
 
 NO_PLACE = (
     "Objects of this kind are not scheduled; ask about a Pod, a workload with pod templates, a ResourceClaim or a "
