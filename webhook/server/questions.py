@@ -99,7 +99,7 @@ def decode_question(body: bytes, added: Iterable[AddedKind] = ()) -> PostedObjec
         raise BadQuestion(f"The body is not a JSON object; {_HOW}.")
     for key in document:
         if key not in _FIELDS:
-            raise BadQuestion(f"The key {json.dumps(key[:100])} is unknown; {_HOW}.")
+            raise BadQuestion(f"The field {json.dumps(key[:100])} is unknown; {_HOW}.")
     namespace = _text(document, "namespace")
     if "object" in document:
         if "kind" in document or "name" in document:
