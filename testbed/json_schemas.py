@@ -17,8 +17,10 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from policies.analyses.audit import AuditJSON
 from policies.analyses.cutover import CutoverPlan
+from policies.analyses.explain import Headroom
 from policies.analyses.usage import UsageJSON
 from policies.kubernetes.objects import documents_adapter
+from policies.quota.quota_json import QuotasJSON
 from webhook.cli.commands.rules import RulesJSON
 from webhook.cli.explain.explanations import ExplanationsJSON
 from webhook.cli.explain.plans import PlanReportJSON
@@ -26,7 +28,6 @@ from webhook.cli.explain.selector_analyses import AnalysesJSON
 from webhook.cli.installation.doctor import DiagnosisJSON
 from webhook.cli.installation.preflight import PreflightJSON
 from webhook.cli.migrations.proofs import ProofJSON
-from webhook.cli.reports.quota_reports import QuotaOutput
 from webhook.cli.review.json import ReviewsJSON
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ OUTPUTS: dict[str, Any] = {
     "migrate": ProofJSON,
     "plan": PlanReportJSON,
     "preflight": PreflightJSON,
-    "quota": QuotaOutput,
+    "quota": QuotasJSON | list[Headroom],
     "review": ReviewsJSON,
     "rules": RulesJSON,
     "usage": UsageJSON,

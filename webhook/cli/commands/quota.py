@@ -66,13 +66,13 @@ def command(
     counted, or cannot be read; with --fit 0 if at least one more of everything fits, else 1; 2 if the cluster or the input
     cannot be read; 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from webhook.cli.reports.quota_reports import as_json, headroom_json, headroom_text, report_quotas_of_files, text
+    from webhook.cli.reports.quota_reports import as_json, headroom_text, report_quotas_of_files, text
 
     source.check()
     if fit:
-        if source.cluster:
-            from webhook.cli.explain.explanations import headrooms_of
+        from webhook.cli.explain.explanations import headroom_json, headrooms_of
 
+        if source.cluster:
             with Progress():
                 found = headrooms_of(fit, source)
         else:

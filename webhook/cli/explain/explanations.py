@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from policies.analyses.explain import Explanation, explain, headroom
+from policies.analyses.explain import Explanation, Headroom, explain, headroom
 from policies.analyses.explain.explanations import fit_word, left_out_sentence, why_sentences
 from policies.analyses.wait_list import WaitRow
 from policies.kubernetes.names import format_list, is_dns_subdomain
@@ -36,7 +36,6 @@ from webhook.pages.text_report import render_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.analyses.explain import Headroom
     from policies.analyses.wait_list import WaitList
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
@@ -144,6 +143,11 @@ def check_found(found: Sequence[object], sources: Iterable[str]) -> None:
 def as_json(found: Iterable[Explanation] | Iterable[WaitRow]) -> str:
     """A list with one mapping for each explanation, or for each row of the wait list."""
     return output_text(list(found), ExplanationsJSON)
+
+
+def headroom_json(found: Iterable[Headroom]) -> str:
+    """A list with one mapping for each object."""
+    return output_text(list(found), list[Headroom])
 
 
 def what_waits(source: ClusterOptions) -> WaitList:

@@ -6,9 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from policies.analyses.explain import Headroom
 from policies.kubernetes.names import format_age, format_amount, format_count
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.demands.device_kinds import unlimited_remark
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
+    from policies.analyses.explain import Headroom
     from policies.kubernetes.view import ClusterView
     from policies.quota.quota_report import Condition, LimitUse, QuotaReport, Reservation
     from policies.rules.charges import Amounts, Unit
@@ -106,18 +106,9 @@ def unknown_kinds(view: ClusterView, namespace: str) -> list[str]:
     return [kind for kind in COUNTED_FROM if view.list(kind, namespace) is UNKNOWN]
 
 
-QuotaOutput: TypeAlias = QuotasJSON | list[Headroom]
-"""The output of `gpu-admission quota -o json`, and with `--fit`."""
-
-
 def as_json(quotas: QuotaReports) -> str:
     """The reports and the notes as one mapping."""
-    return output_text(quotas_json(quotas.reports, quotas.notes), QuotaOutput)
-
-
-def headroom_json(found: Sequence[Headroom]) -> str:
-    """A list with one mapping for each object."""
-    return output_text(list(found), QuotaOutput)
+    return output_text(quotas_json(quotas.reports, quotas.notes), QuotasJSON)
 
 
 def headroom_text(found: Sequence[Headroom], width: int | None = None) -> str:
