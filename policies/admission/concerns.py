@@ -107,7 +107,9 @@ def judge_configuration(request: Request, view: ClusterView, settings: GPUAdmiss
         case "", "LimitRange" | "ResourceQuota":
             from policies.quota.native_limits import validate as validate_native_limits
 
-            return Decision(findings=tuple(validate_native_limits(request, view)), object=request.object)
+            return Decision(
+                findings=tuple(validate_native_limits(request, view, settings.quota)), object=request.object
+            )
         case "", "ConfigMap":
             from policies.quota.queues import mapped_classes
 

@@ -71,7 +71,7 @@ class NativeQuotaRefusal(NamedTuple):
 
 def counts_pod(quota: Object, pod: Object) -> bool:
     """True if a pod is in every scope of a quota."""
-    return all(_is_in_scope(pod, scope) for scope in _scopes(quota))
+    return all(_is_in_scope(pod, scope) for scope in scopes_of(quota))
 
 
 def counts_as_resource(device_class: str, resource: str, view: ClusterView) -> bool:
@@ -219,7 +219,8 @@ class _Counted:
         self._view = view
         self._use = use
         self._new = new
-        self._known: Mapping[str, int] | None = None
+        self._known: dict[str, Mapping[str, int]] = {}
+        """By the scopes of quotas."""
 
     def amount(self, quota: Object, name: str) -> int | None:
         """The amount of a resource that a quota counts; None if it is unknown."""
@@ -230,21 +231,23 @@ class _Counted:
             return billionths(status[name])
         if self._use is QuotaUse.SHOWN:
             return None
-        if self._known is None:
-            self._known = self._sum()
-        return self._known.get(name, 0)
+        scopes = scopes_of(quota)
+        if (key := str(scopes)) not in self._known:
+            self._known[key] = self._sum(scopes)
+        return self._known[key].get(name, 0)
 
-    def _sum(self) -> Mapping[str, int]:
+    def _sum(self, scopes: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
+        """The amounts of the known objects in every one of the scopes; claims are in none."""
         total = Counter[str]()
         new = None if self._new is None else name_of(self._new)
         of_pods = {
             name_of(pod): _usage_of_pod(pod)
             for pod in self._view.known_objects("Pod", self._namespace)
-            if not has_ended(pod) and name_of(pod) != new
+            if not has_ended(pod) and name_of(pod) != new and all(_is_in_scope(pod, scope) for scope in scopes)
         }
         for amounts in of_pods.values():
             total.update(amounts)
-        for document in self._view.known_objects("ResourceClaim", self._namespace):
+        for document in () if scopes else self._view.known_objects("ResourceClaim", self._namespace):
             owner = controller_of(document) if _is_of_scheduler(document) else None
             counted = {} if owner is None else of_pods.get(str(owner.get("name")), {})
             for name, amount in _usage_of_claim(_devices(Claim(document).requests), self._view).items():
@@ -327,7 +330,7 @@ def _usage_of_claims(
 
 def counts_claims(quota: Object, view: ClusterView) -> bool:
     """True if a quota counts claims; quotas with scopes count none."""
-    return not _scopes(quota) and any(_is_of_claims(key, view) for key in _hard(quota))
+    return not scopes_of(quota) and any(_is_of_claims(key, view) for key in _hard(quota))
 
 
 def _is_of_claims(key: str, view: ClusterView) -> bool:
@@ -348,7 +351,7 @@ def _hard(quota: Object) -> dict[str, int]:
     return {name: billionths(amount) for name, amount in hard.items()}
 
 
-def _scopes(quota: Object) -> list[Mapping[str, Any]]:
+def scopes_of(quota: Object) -> list[Mapping[str, Any]]:
     """The scopes of a quota as selector terms; each of `scopes` is one with the operator Exists."""
     named = [{"scopeName": name, "operator": "Exists"} for name in items_at(quota, ("spec", "scopes"))]
     return [*named, *items_at(quota, ("spec", "scopeSelector", "matchExpressions"))]

@@ -18,6 +18,7 @@ def checks() -> tuple[Check[...], ...]:
     return (
         charging.existing_references,
         native_limits.uncounted_limits,
+        native_limits.equal_limits,
         native_limits.imposed_gpus,
         queues.selected_labels,
         queues.counted_resources,

@@ -239,3 +239,47 @@ def test_files_without_pods_have_no_answer(run):
     done = run(*FIT[:-1], WITH_QUOTA / "gpuquotas.yaml", **AWAY)
     assert (done.returncode, done.stdout) == (2, "")
     assert "no pods, workloads, claims or claim templates in" in done.stderr
+
+
+def test_limits_that_kubernetes_expresses_are_printed_as_resource_quotas(invoke, write):
+    lists = [listed("DeviceClass", "resource.k8s.io/v1"), listed("ResourceSlice", "resource.k8s.io/v1")]
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "a", "labels": {"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/gpu.memory": "15360"}},
+        "status": {"allocatable": {"nvidia.com/gpu": "4"}},
+    }
+    limits = [
+        {"name": "all", "gpus": 8},
+        {"name": "h100", "gpus": 2, "selector": {"products": ["H100*"]}},
+        {"name": "batch", "gpus": 4, "selector": {"priorityClasses": ["batch"]}},
+    ]
+    made = quota(limits=limits)
+    done = invoke("quota", "--cluster", write("all.yaml", namespace(), node, *lists, made), "--compile")
+    assert done.exit_code == 1
+    assert done.stdout == (
+        "# GPUQuota team-a/gpu: 2 of 3 limits have a form in ResourceQuotas, exact for the devices that the cluster has now.\n"
+        "# Limit h100 (2 GPUs) is lost: requests.nvidia.com/gpu also counts devices that the limit does not count.\n"
+        "# Limit all (8 GPUs) is requests.nvidia.com/gpu: 8.\n"
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata:\n  name: gpu\n  namespace: team-a\n"
+        'spec:\n  hard:\n    requests.nvidia.com/gpu: "8"\n---\n'
+        "# Limit batch (4 GPUs) is requests.nvidia.com/gpu: 4.\n"
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata:\n  name: gpu-batch\n  namespace: team-a\n"
+        'spec:\n  hard:\n    requests.nvidia.com/gpu: "4"\n  scopeSelector:\n    matchExpressions:\n'
+        "    - scopeName: PriorityClass\n      operator: In\n      values:\n      - batch\n"
+    )
+
+
+def test_form_of_a_quota_needs_what_shows_devices(invoke, write):
+    team = {**quota(), "kind": "ClusterGPUQuota", "metadata": {"name": "research"}}
+    done = invoke("quota", "--cluster", write("all.yaml", namespace(), quota(), team), "--compile")
+    assert done.exit_code == 1
+    assert done.stdout == (
+        "# ClusterGPUQuota research is lost: a ResourceQuota limits one namespace, not several together.\n---\n"
+        "# GPUQuota team-a/gpu is lost: nodes, DeviceClasses and ResourceSlices are unknown, which show what it counts.\n"
+    )
+
+
+def test_form_of_a_quota_is_yaml(invoke, write):
+    done = invoke("quota", "--cluster", write("all.yaml", namespace()), "--compile", "-o", "json")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, "Error: remove -o json: --compile prints YAML")

@@ -125,3 +125,9 @@ async def test_api_server_that_is_away_is_reported(live, sandbox):
     done = await live()
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"Error: GET /apis/gpu-admission.io/v1alpha1/gpuadmissionpolicies at {sandbox.url}: ")
+
+
+async def test_quota_of_a_running_cluster_is_compiled(live):
+    done = await live("--compile")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("# GPUQuota team-vision/gpu: 0 of 3 limits have a form in ResourceQuotas")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
+from policies.quota.limits.quota import Limit
+from policies.quota.limits.selectors import Selector
+from policies.quota.native_limits import NativeForm, NativeLimit
 from testbed import manifests
 
 HARD = {"limits.nvidia.com/gpu": "8", "requests.cpu": "8"}
@@ -40,3 +45,11 @@ def test_limit_range_with_a_maximum_gets_a_warning_and_gives_gpus_to_every_conta
 def test_limit_range_with_a_default_of_zero_gets_no_warning(cluster):
     item = {"type": "Container", "max": {"nvidia.com/gpu": "2"}, "default": {"nvidia.com/gpu": "0"}}
     assert rules(cluster.create(limits("LimitRange", cluster.namespace(), limits=[item]))) == []
+
+
+def test_forms_of_limits_are_accepted(cluster):
+    team, batch = cluster.namespace(), Limit("batch", "gpus", Fraction(2), Selector(priority_classes=("system-*",)))
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": ["system-node-critical"]}
+    devices = NativeLimit(Limit("all", "devices", Fraction(4)), "gpu.nvidia.com.deviceclass.resource.k8s.io/devices", 4)
+    form = NativeForm((NativeLimit(batch, "requests.nvidia.com/gpu", 2, scope), devices), ())
+    assert all(cluster.create(made).accepted for made, _ in form.resource_quotas(team))

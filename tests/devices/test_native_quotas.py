@@ -206,3 +206,12 @@ ELSEWHERE = {**TERM, "namespaces": ["team-b"]}
 )
 def test_scopes_say_which_pods_count(spec, scope, counts):
     assert bool(pod_refused(k8s.pod({GPU: "1"}, **spec), {f"requests.{GPU}": "0"}, **scope)) is counts
+
+
+def test_pods_outside_a_scope_are_not_counted_for_it():
+    batch = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["batch"]}]}
+    others = [k8s.pod({GPU: "1"}, name=name, priorityClassName=name) for name in ("batch", "high", "low")]
+    view = ManifestsView([quota({f"requests.{GPU}": "2"}, scopeSelector=batch), *others])
+    new = k8s.pod({GPU: "1"}, priorityClassName="batch")
+    assert refused_pod(new, "team-a", view) == ()
+    assert len(refused_pod(k8s.pod({GPU: "2"}, priorityClassName="batch"), "team-a", view)) == 1

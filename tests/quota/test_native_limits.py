@@ -8,6 +8,7 @@ from policies.admission import review
 from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
+from tests.explain import conftest as k8s
 from webhook.cluster.manifests import ManifestsView
 
 CLASSES = [
@@ -155,3 +156,29 @@ def test_limit_range_without_gpus_is_right():
 @pytest.mark.parametrize("kind", ["ResourceQuota", "LimitRange"])
 def test_odd_document_is_no_error(kind, spec):
     assert all(each.severity is not Severity.DENY for each in findings(document(kind, **spec), entry=""))
+
+
+@pytest.mark.parametrize(
+    ("hard", "scope", "text"),
+    [
+        ("4", None, 'is 4, and limit "all" of GPUQuota gpu allows 8 of the same devices; the GPUQuota never refuses'),
+        ("16", None, 'is 16, and limit "all" of GPUQuota gpu allows 8 of the same devices; this limit never refuses'),
+        ("8", None, None),
+        ("4", {"scopeName": "PriorityClass", "operator": "Exists"}, None),
+    ],
+)
+def test_resource_quota_is_compared_with_the_same_limit_of_the_gpu_quota(hard, scope, text):
+    quota = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUQuota",
+        "metadata": {"name": "gpu", "namespace": "team-a"},
+        "spec": {"limits": [{"name": "all", "gpus": 8}]},
+    }
+    node = k8s.node(labels={"nvidia.com/gpu.product": "Tesla-T4"}, allocatable={"nvidia.com/gpu": "4"})
+    empty = [k8s.empty_list(kind, "resource.k8s.io/v1") for kind in ("DeviceClass", "ResourceSlice")]
+    selector = {"scopeSelector": {"matchExpressions": [scope]}} if scope else {}
+    new = document("ResourceQuota", hard={"requests.nvidia.com/gpu": hard}, **selector)
+    found = findings(new, ManifestsView([quota, node, *empty]))
+    assert [(each.rule.id, each.severity, each.message) for each in found] == (
+        [("GA514", Severity.AUDIT, text)] if text else []
+    )

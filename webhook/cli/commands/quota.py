@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     help="Show how many more of this pod, claim or workload fit. Can be repeated.",
 )
 @output_option("bars and tables", "the same with exact amounts")
+@click.option(
+    "--compile",
+    "compiles",
+    is_flag=True,
+    help="Print ResourceQuotas for the limits that Kubernetes' own quota expresses exactly, and why others are lost.",
+)
 @takes_cluster
 @click.pass_context
 def command(
@@ -32,6 +38,7 @@ def command(
     source: ClusterOptions,
     fit: tuple[str, ...],
     output: str,
+    compiles: bool,
 ) -> None:
     """Show the GPU limits of namespaces, what is used, and which pods and claims use it.
 
@@ -49,6 +56,8 @@ def command(
     A quota that is not applied yet:
       gpu-admission snapshot cluster/
       gpu-admission quota --cluster cluster/ --cluster quota.yaml
+    The limits for which a ResourceQuota is enough:
+      gpu-admission quota -n team-a --compile > resourcequotas.yaml
 
     With --fit, shows how many more of a pod, claim or workload each limit admits, and how many the devices hold now and
     if nothing were in use; the first line has the smallest number and names the limit. A workload counts with all of its
@@ -63,8 +72,9 @@ def command(
     list pods, resourceclaims or nodes.
 
     Exit code: 0 if every quota is counted and within its limits, or no quota exists; 1 if a quota is over a limit, not
-    counted, or cannot be read; with --fit 0 if at least one more of everything fits, else 1; 2 if the cluster or the input
-    cannot be read; 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
+    counted, or cannot be read; with --fit 0 if at least one more of everything fits, else 1; with --compile 0 if every
+    limit has a form, else 1; 2 if the cluster or the input cannot be read; 3 if gpu-admission has an internal error; please
+    report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     from webhook.cli.reports.quota_reports import as_json, headroom_text, report_quotas_of_files, text
 
@@ -81,6 +91,20 @@ def command(
             found = answer_running_cluster(LiveQuestion((), fit, source), HEADROOMS)
         click.echo(headroom_json(found) if output == "json" else headroom_text(found))
         ctx.exit(0 if all(each.fits for each in found) else 1)
+    if compiles:
+        if output == "json":
+            raise click.UsageError("remove -o json: --compile prints YAML")
+        from webhook.cli.reports.quota_reports import compile_quotas_of_files
+
+        with Progress():
+            if source.cluster:
+                compiled = compile_quotas_of_files(source)
+            else:
+                from webhook.cli.reports.live_quotas import compile_quotas
+
+                compiled = compile_quotas(source)
+        click.echo(compiled.text)
+        ctx.exit(0 if compiled.is_whole else 1)
     with Progress():
         if source.cluster:
             quotas = report_quotas_of_files(source)

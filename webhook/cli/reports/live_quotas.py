@@ -17,7 +17,14 @@ from policies.quota.demands.device_kinds import unlimited_remark
 from policies.quota.quota_report import COUNTED_FROM, QUOTA
 from policies.rules.settings import DEFAULTS
 from webhook.cli.options import check_namespace_exists
-from webhook.cli.reports.quota_reports import WITHOUT, QuotaReports, report_quotas_of_view, unknown_kinds
+from webhook.cli.reports.quota_reports import (
+    WITHOUT,
+    NativeQuotas,
+    QuotaReports,
+    compile_quotas_of_view,
+    report_quotas_of_view,
+    unknown_kinds,
+)
 from webhook.cli.reports.usage_reports import USAGE_WITHOUT, Usage, sharing_notes, stuck_in
 from webhook.cli.running_clusters import (
     NoClusterError,
@@ -71,6 +78,30 @@ async def _report_quotas(client: APIClient, namespace: str, chosen: GPUAdmission
     unreadable = {each.wanted.kind: each for each in listed if isinstance(each, Unreadable)}
     gaps = [f"{unreadable[kind].clause}, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
     return report_quotas_of_view(view, policy, namespace, [*notes, *gaps])
+
+
+_COMPILED_FROM = ("Node", "DeviceClass", "ResourceSlice", "PriorityClass")
+
+
+def compile_quotas(source: ClusterOptions) -> NativeQuotas:
+    """The ResourceQuotas for the GPUQuotas of a running cluster.
+
+    Raises:
+        NoClusterError: The cluster cannot be read.
+        UnreadableInputError: The settings have problems.
+    """
+    chosen = chosen_settings(source.settings)
+    return run_connected(source, lambda client: _compile_quotas(client, source.namespace, chosen))
+
+
+async def _compile_quotas(client: APIClient, namespace: str, chosen: GPUAdmissionPolicy | None) -> NativeQuotas:
+    policy, notes = (chosen, []) if chosen else await stored_settings(client)
+    facts = [await _list_quotas(client, namespace), *await list_namespaces(client, namespace)]
+    listed = await asyncio.gather(*(list_trimmed(client, kind) for kind in _COMPILED_FROM))
+    known = [each for each in listed if not isinstance(each, Unreadable)]
+    view = ManifestsView([*facts, *known, await server_facts(client)])
+    check_namespace_exists(view, namespace)
+    return compile_quotas_of_view(view, policy, namespace, notes)
 
 
 async def _list_quotas(client: APIClient, namespace: str) -> Object:

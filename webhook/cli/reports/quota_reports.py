@@ -6,18 +6,24 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from textwrap import wrap
+from typing import TYPE_CHECKING, NamedTuple
 
-from policies.kubernetes.names import format_age, format_amount, format_count
+from policies.devices.resource_claims import MOST_DEVICES
+from policies.kubernetes.names import format_age, format_amount, format_count, format_list
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.demands.device_kinds import unlimited_remark
 from policies.quota.limits.amounts import amount_text
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA
+from policies.quota.limits.quota import QuotaError, parse_quota
+from policies.quota.native_limits import native_form
 from policies.quota.quota_json import QuotasJSON, quotas_json
 from policies.quota.quota_report import COUNTED_FROM, QUOTA, QuotaState, quota_reports
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import current_progress
 from webhook.cli.settings import read_cluster_files
-from webhook.cli.text_layout import output_text
+from webhook.cli.text_layout import dump, output_text
 from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report_model import (
     Bar,
@@ -39,7 +45,9 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from policies.analyses.explain import Headroom
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
+    from policies.quota.limits.quota import Limit
     from policies.quota.quota_report import Condition, LimitUse, QuotaReport, Reservation
     from policies.rules.charges import Amounts, Unit
     from policies.rules.settings import GPUAdmissionPolicy
@@ -99,6 +107,92 @@ def report_quotas_of_view(
     reports = () if isinstance(found, Unknown) else found
     remark = unlimited_remark(view, policy.quota)
     return QuotaReports(reports, namespace, (*notes, *([remark] if remark else ())) if reports else ())
+
+
+class NativeQuotas(NamedTuple):
+    """The ResourceQuotas for the limits of GPUQuotas that Kubernetes' own quota expresses."""
+
+    text: str
+    """YAML; comments name the limits, and the reasons why others are lost."""
+    is_whole: bool
+    """True if every limit is expressed."""
+
+
+def compile_quotas_of_files(source: ClusterOptions) -> NativeQuotas:
+    """The ResourceQuotas for the GPUQuotas of a cluster in files.
+
+    Raises:
+        UnreadableInputError: Files have problems.
+        NoNamespaceError: The namespace does not exist.
+    """
+    files = read_cluster_files(source.cluster, source.settings)
+    view = ManifestsView(files.facts)
+    check_namespace_exists(view, source.namespace)
+    return compile_quotas_of_view(view, files.settings, source.namespace, files.notes)
+
+
+def compile_quotas_of_view(
+    view: ClusterView, policy: GPUAdmissionPolicy, namespace: str, notes: Sequence[str]
+) -> NativeQuotas:
+    """The ResourceQuotas for the GPUQuotas of a namespace, or of all if it is empty."""
+    blocks, is_whole = [], True
+    for document in sorted(view.known_objects(QUOTA, namespace), key=namespace_of):
+        block, is_exact = _native_block(document, view, policy)
+        blocks.append(block)
+        is_whole = is_whole and is_exact
+    teams = sorted(map(name_of, view.known_objects(CLUSTER_QUOTA)))
+    lines = [
+        f"{CLUSTER_QUOTA} {name} is lost: a ResourceQuota limits one namespace, not several together" for name in teams
+    ]
+    if not blocks and not teams:
+        lines.append(f"No GPUQuota was found{f' in namespace {namespace}' if namespace else ''}")
+    if head := _comment(*notes, *lines):
+        blocks.insert(0, head)
+    return NativeQuotas("---\n".join(blocks).removesuffix("\n"), is_whole and not teams)
+
+
+def _native_block(document: Object, view: ClusterView, policy: GPUAdmissionPolicy) -> tuple[str, bool]:
+    """The ResourceQuotas for a GPUQuota, and whether they express all of it."""
+    namespace = namespace_of(document) or DEFAULT_NAMESPACE
+    title = f"GPUQuota {namespace}/{name_of(document)}"
+    try:
+        quota = parse_quota(document)
+    except QuotaError as error:
+        return _comment(f"{title} cannot be read", *(each.text for each in error.problems)), False
+    form = native_form(quota, view, policy.quota)
+    if isinstance(form, Unknown):
+        shown = {"Node": "nodes", "DeviceClass": "DeviceClasses", "ResourceSlice": "ResourceSlices"}
+        unknown = [words for kind, words in shown.items() if view.list(kind) is UNKNOWN]
+        return _comment(
+            f"{title} is lost: {format_list(unknown, len(unknown))} are unknown, which show what it counts"
+        ), False
+    number = len(form.limits)
+    limits = f"{number} of {len(quota.limits)} limits {'has' if number == 1 else 'have'} a form in ResourceQuotas"
+    heads = [
+        f"{title}: {limits}, exact for the devices that the cluster has now",
+        *(f"{_limit_text(each)} is lost: {why}" for each, why in form.lost),
+    ]
+    if any(each.counts_claims for each in form.limits):
+        heads.append(
+            "Kubernetes counts claims when they are created, so a pod is admitted and waits if its claim is refused; a "
+            f"claim for all devices counts for {MOST_DEVICES}, and alternatives count also if they are not allocated"
+        )
+    found = [
+        _comment(*(f"{_limit_text(each.limit)} is {each.key}: {each.hard}" for each in each_limits)) + dump(made)
+        for made, each_limits in form.resource_quotas(namespace)
+    ]
+    return _comment(*heads) + "---\n".join(found), not form.lost
+
+
+def _limit_text(limit: Limit) -> str:
+    return f"Limit {limit.name} ({amount_text(limit.unit, limit.hard)})"
+
+
+def _comment(*sentences: str) -> str:
+    lines = (
+        line for each in sentences for line in wrap(f"{each}.", 118, break_long_words=False, break_on_hyphens=False)
+    )
+    return "".join(f"# {line}\n" for line in lines)
 
 
 def unknown_kinds(view: ClusterView, namespace: str) -> list[str]:
