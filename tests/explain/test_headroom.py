@@ -16,6 +16,7 @@ from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from tests.explain import conftest as k8s
 from tests.explain.conftest import BASE
+from tests.explain.test_explain_replicas import pod_group
 from tests.outcome.clusters import GPU
 from tests.plan.nodes import gpu_node
 from tests.quota.test_cluster_quotas import document as cluster_quota
@@ -138,6 +139,47 @@ def test_templates_that_want_the_same_nodes_make_an_upper_bound():
     assert found.headline == "at most 2 more fit: the nodes have room for 2"
     assert fit(torch_job(2, 1), quota(limits=[{"name": "all", "gpus": 9}]), NODE).headline == (
         'at most 1 more fits: limit "all" of GPUQuota team-a/gpu has 9 GPUs left, each takes 5'
+    )
+
+
+def sharing(count, pods=0):
+    """A Job whose pods share a claim for GPUs, or a pod of the PodGroup `ring` that does."""
+    entry = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
+    spec = k8s.pod({"cpu": "1"}, resourceClaims=[entry])["spec"]
+    objects = (k8s.node(), k8s.resource_slice(k8s.gpus(8)), k8s.template({"count": count}))
+    if not pods:
+        spec = {**spec, "schedulingGroup": {"podGroupName": "ring"}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "team-a"},
+            "spec": spec,
+        }, objects
+    job = {"parallelism": pods, "scheduling": {"resourceClaims": [entry]}, "template": {"spec": spec}}
+    metadata = {"name": "ring", "namespace": "team-a"}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job}, objects
+
+
+def test_claim_that_the_pods_of_a_job_share_counts_once_for_each_job():
+    job, objects = sharing(2, pods=3)
+    found = fit(job, quota(limits=[{"name": "all", "gpus": 7}]), *objects)
+    assert [(each.each, each.more) for each in found.limits] == [(2, 3)]
+    assert (found.pods, found.now, found.headline) == (
+        3,
+        1,
+        "at least 1 more fits: the nodes have room for at least 1",
+    )
+
+
+@pytest.mark.parametrize(("left", "expected"), [(2, []), (1, [0])], ids=["enough", "too little"])
+def test_claim_of_a_group_counts_once_for_all_of_its_pods(left, expected):
+    member, objects = sharing(2)
+    found = fit(member, quota(limits=[{"name": "all", "gpus": left}]), pod_group(), *objects)
+    assert [each.more for each in found.limits] == expected
+    assert found.headline == (
+        'none fits: GPUQuota team-a/gpu: 1 GPU left in limit "all", the shared claims take 2'
+        if expected
+        else "110 more fit: the nodes have room for 110"
     )
 
 

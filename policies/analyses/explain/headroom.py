@@ -19,6 +19,7 @@ from policies.outcome import (
     EVERYTHING,
     Feasibility,
     ObstacleKind,
+    ReplicaCount,
     device_room,
     pod_question,
     questions,
@@ -333,9 +334,17 @@ def _device_rooms(
     found: dict[str, tuple[int, DeviceRoom]] = {}
     for number, part in enumerate(parts):
         room = device_room(part.question, view, settings)
+        if part.brings_groups:
+            # All places are those of pods that share one claim, and the next workload has another one.
+            now, if_empty = (_of_one_group(each, part.pods) for each in (room.now, room.if_empty))
+            room = replace(room, now=now, if_empty=if_empty, by_grant={})
         key = room.key or f"template {number}"
         found[key] = found.get(key, (0, room))[0] + part.pods, room
     return [*found.values()]
+
+
+def _of_one_group(count: ReplicaCount, pods: int) -> ReplicaCount:
+    return ReplicaCount(min(count.count, pods), at_least=count.count >= pods)
 
 
 def _with_number(found: Headroom, rooms: Sequence[tuple[int, DeviceRoom]]) -> Headroom:
@@ -374,7 +383,7 @@ def _device_reason(now: int, if_empty: int, room: DeviceRoom) -> str:
     if not now and not room.now.count:
         return room.outcome.headline()
     empty = f", and for {if_empty:,} if nothing were in use" if if_empty != now else ""
-    return f"the nodes have room for {now:,}{empty}"
+    return f"the nodes have room for {'at least ' if room.now.at_least else ''}{now:,}{empty}"
 
 
 def _number_text(found: Headroom) -> str:
