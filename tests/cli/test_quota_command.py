@@ -283,3 +283,11 @@ def test_form_of_a_quota_needs_what_shows_devices(invoke, write):
 def test_form_of_a_quota_is_yaml(invoke, write):
     done = invoke("quota", "--cluster", write("all.yaml", namespace()), "--compile", "-o", "json")
     assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, "Error: remove -o json: --compile prints YAML")
+
+
+def test_fit_and_compile_exclude_each_other(invoke):
+    done = invoke("quota", "--fit", "pod/train", "--compile")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (
+        2,
+        "Error: --fit and --compile print different things; give one of them",
+    )

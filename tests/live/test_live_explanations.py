@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.analyses.explain import explain
+from policies.analyses.explain import explain, headroom
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome import Feasibility, questions
 from policies.rules.settings import DEFAULTS
@@ -152,3 +152,27 @@ def test_pods_that_come_later_are_counted(cluster):
     before = explained(cluster.view).fit_now
     cluster.put("Pod", {**WEB, "spec": {"nodeName": "a", "containers": [{"name": "main"}]}})
     assert (before, explained(cluster.view).fit_now) == (1, 0)
+
+
+def test_so_many_more_of_a_kept_pod_fit_as_of_the_whole_one(cluster):
+    quota = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUQuota",
+        "metadata": {"name": "gpu", "namespace": "team-a"},
+        "spec": {"limits": [{"name": "all", "gpus": 3}]},
+    }
+    node = {
+        **NODE,
+        "apiVersion": "v1",
+        "kind": "Node",
+        "status": {"allocatable": {"nvidia.com/gpu": "8", "pods": "110"}},
+    }
+    bound = {**TRAIN, "spec": {**TRAIN["spec"], "nodeName": "a", "volumes": [{"name": "v", "emptyDir": {}}]}}
+    for kind, objects in {"Node": [node], "Pod": [bound, WEB], "GPUQuota": [quota]}.items():
+        cluster.fill(kind, *objects)
+    for kind in ("ResourceClaim", "ResourceSlice", "DeviceClass", "Namespace", "ClusterGPUQuota"):
+        cluster.fill(kind)
+    kept = look_up(cluster.view, find_resource("pod"), "train", "team-a")
+    found = headroom(kept, "team-a", cluster.view, DEFAULTS)
+    assert found.headline == '2 more fit: limit "all" of GPUQuota team-a/gpu has 2 GPUs left, each takes 1'
+    assert (found.now, found.if_empty, found.remarks) == (7, 8, ())

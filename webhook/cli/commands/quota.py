@@ -79,6 +79,8 @@ def command(
     from webhook.cli.reports.quota_reports import as_json, headroom_text, report_quotas_of_files, text
 
     source.check()
+    if fit and compiles:
+        raise click.UsageError("--fit and --compile print different things; give one of them")
     if fit:
         from webhook.cli.explain.explanations import headroom_json, headrooms_of
 
