@@ -7,11 +7,10 @@ from fractions import Fraction
 
 import pytest
 
+from policies.admission import review
 from policies.analyses.explain import headroom
 from policies.kubernetes.view import ChangedView
 from policies.outcome import Feasibility, questions, simulate
-from policies.quota.charging import charge_decision
-from policies.quota.counting import outcome_by_view
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from tests.explain import conftest as k8s
@@ -358,10 +357,7 @@ def test_so_many_are_charged_one_after_the_other_and_no_more(seed):
     ]
     found = headroom(asked, "team-a", ManifestsView(objects), DEFAULTS)
     number = 0
-    while True:
-        (charge,) = charge_decision(Request(asked, namespace="team-a"), ManifestsView(objects), DEFAULTS).charges
-        if not outcome_by_view(charge, ManifestsView(objects), DEFAULTS).allowed:
-            break
+    while not review(Request(asked, namespace="team-a"), ManifestsView(objects), DEFAULTS).denials:
         number += 1
         objects.append({**asked, "metadata": {"name": f"more-{number}", "namespace": "team-a", "uid": str(number)}})
     assert min(each.more for each in found.limits) == number
