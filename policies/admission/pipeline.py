@@ -10,12 +10,12 @@ from policies.rules.decision import Decision
 from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Generator, Mapping
+    from collections.abc import Container, Generator, Mapping, Sequence
 
     from policies.admission.webhooks import Entry
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import Key
-    from policies.quota.outcomes import ChargeOutcome, Holder
+    from policies.quota.outcomes import QuotaOutcome
     from policies.rules.charges import ChargeRequest
     from policies.rules.decision import Template
     from policies.rules.request import Concern, Request
@@ -93,19 +93,17 @@ class Read(_Step):
     keys: tuple[Key, ...]
     found: Mapping[Key, Object | None] = field(default_factory=dict)
     """Empty if nothing can be read, as offline."""
-    outcome: ChargeOutcome | None = None
-    """Set if the charge has its outcome without them: the namespace has no quota, or they could not be read."""
+    outcomes: Sequence[QuotaOutcome] | None = None
+    """Set if the charge has its outcomes without them: the namespace has no quota, or they could not be read."""
 
 
 @dataclass(slots=True)
 class Charge(_Step):
-    """Charge the object to the quota of its namespace."""
+    """Charge the object to the quotas of its namespace."""
 
     charge: ChargeRequest
-    outcome: ChargeOutcome | None = None
-    """None only after a failure."""
-    holders: tuple[Holder, ...] = ()
-    """Pods and claims that hold some of a quota that is exceeded."""
+    outcomes: Sequence[QuotaOutcome] | None = None
+    """In each quota; None only after a failure."""
     names_holders: bool = True
     """False if the refusal only says how many there are."""
 
@@ -195,16 +193,16 @@ def _answer(part: Part, course: Course) -> Generator[Step, None, Decision]:
             if keys := tuple(key for key in charge.unseen if key not in read_keys):
                 read_keys.update(keys)
                 read = yield from _done(Read(part, objects, charge, keys))
-                if read.outcome is None and read.found:
+                if read.outcomes is None and read.found:
                     # A PodGroup names claims that the view may not show either.
                     objects = {**objects, **read.found}
                     continue
-                charged.outcome = read.outcome
-            if charged.outcome is None:
+                charged.outcomes = read.outcomes
+            if charged.outcomes is None:
                 yield from _done(charged)
-            if charged.outcome is None:
+            if charged.outcomes is None:
                 raise TypeError("the driver left a charge without an outcome")
-            decision = settle(decision, charged.outcome, charged.holders, names_holders=charged.names_holders)
+            decision = settle(decision, charged.outcomes, names_holders=charged.names_holders)
         answer = decision
         if not is_final(part.concern, decision, request):
             finished = yield from _done(Finish(part, objects, decision))

@@ -20,7 +20,7 @@ from policies.kubernetes.pod_validation import refused_fields
 from policies.kubernetes.pods import MalformedPodError
 from policies.kubernetes.view import ChangedView
 from policies.nvidia.pod_conditions import ChangeCondition, PodCondition
-from policies.quota.limits.quota import quota_shown
+from policies.quota.limits.cluster_quota import has_quota
 from policies.rules.decision import Decision
 from policies.rules.settings import settings_for
 from policies.rules.settings.choices import workload_kinds
@@ -95,17 +95,17 @@ def _decide_by_view(entry: Entry, course: Course, view: ClusterView, settings: G
     """Continue a course with an entry; a view answers each step."""
     for step in decide(entry, settings, course, entry.concerns):
         match step:
-            # Without a GPUQuota nothing is charged, so the rules are neither imported nor run.
-            case Judge(part=part) if part.concern == "quota" and quota_shown(part.request.namespace, view) is None:
+            # Without a quota nothing is charged, so the rules are neither imported nor run.
+            case Judge(part=part) if part.concern == "quota" and not has_quota(part.request.namespace, view):
                 step.decision = Decision(object=part.request.object)
             case Judge():
                 step.decision = judge(step, view, settings)
             case Finish(part=part, decision=decision):
                 step.answer = finish(part.concern, decision, part.request, settings)
             case Charge():
-                from policies.quota.counting import outcome_by_view
+                from policies.quota.counting import outcomes_by_view
 
-                step.outcome = outcome_by_view(step.charge, ChangedView(view, step.objects), settings)
+                step.outcomes = outcomes_by_view(step.charge, ChangedView(view, step.objects), settings)
             case Ensure() | Read():
                 # Later concerns see the templates, and there is nothing else to read.
                 pass

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.bounds import count_work
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, lookup, name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, lookup, mapping_at, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, PassingView
 from policies.quota.charging import origin_of
 from policies.quota.counter import Counter, Terms, uid_of
 from policies.quota.demands.bills import Uncountable, charge_under
-from policies.quota.ledger.allowances import NoQuota, admit, without_uncertain_charges
+from policies.quota.ledger.allowances import admit, without_uncertain_charges
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import (
     Reservations,
@@ -23,9 +24,9 @@ from policies.quota.ledger.open_charges import (
     sum_amounts,
 )
 from policies.quota.ledger.recount import Snapshot, recount
-from policies.quota.limits.cluster_quota import Tenancy, tenancy
-from policies.quota.limits.quota import GROUP, QUOTA_NAME, QuotaError, parse_quota, quota_shown
-from policies.quota.outcomes import Holder
+from policies.quota.limits.cluster_quota import Group, group_document, group_shown, members, tenancy
+from policies.quota.limits.quota import GROUP, QUOTA_NAME, QuotaError, QuotaNames, parse_quota, quota_shown
+from policies.quota.outcomes import Holder, QuotaOutcome, is_admitted
 from policies.rules.charges import OWN
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Unknown
     from policies.quota.ledger.recount import Counted
-    from policies.quota.limits.cluster_quota import Group
     from policies.quota.limits.quota import Quota
     from policies.quota.outcomes import ChargeOutcome
     from policies.rules.charges import Amounts, ChargeRequest
@@ -68,8 +68,8 @@ def counted_ledger(document: Object, view: ClusterView, settings: Quotas, *, cou
     the cluster. Kinds that the view does not know count as empty.
 
     Args:
-        document: The GPUQuota.
-        view: The cluster, with the pods and claims of the namespace.
+        document: The GPUQuota or GPUQuotaGroup.
+        view: The cluster, with the pods and claims of its namespaces.
         settings: How quotas count.
         counter: The same for further questions about the namespace: it counts only changed objects.
 
@@ -79,8 +79,10 @@ def counted_ledger(document: Object, view: ClusterView, settings: Quotas, *, cou
     quota, ledger = parse_quota(document), Ledger.read(document)
     if all(ledger.used_amount(limit) is not None for limit in quota.limits):
         return ledger
-    namespace = namespace_of(document) or DEFAULT_NAMESPACE
-    seen = (counter or Counter()).count(*_objects(namespace, view), Terms(quota, view, settings))
+    listed = [_objects(each, view) for each in namespaces_of(document, view)]
+    pods = chain.from_iterable(found for found, _ in listed)
+    claims = chain.from_iterable(found for _, found in listed)
+    seen = (counter or Counter()).count(pods, claims, Terms(quota, view, settings))
     return recount(replace(ledger, counted=None), quota, Snapshot(*seen, _NEW, _NEW)) or ledger
 
 
@@ -197,11 +199,24 @@ def _age(document: Object, now: datetime) -> timedelta:
     return now - (since if since.tzinfo else since.replace(tzinfo=UTC))
 
 
-def outcome_by_view(charge: ChargeRequest, view: ClusterView, settings: GPUAdmissionPolicy) -> ChargeOutcome:
-    """The outcome of a charge by the quota that the view shows; nothing is written."""
-    document = quota_shown(charge.namespace, view)
-    if document is None:
-        return NoQuota()
+def outcomes_by_view(charge: ChargeRequest, view: ClusterView, settings: GPUAdmissionPolicy) -> list[QuotaOutcome]:
+    """The outcomes of a charge by the quotas that the view shows; nothing is written.
+
+    The GPUQuota of the namespace comes first, as it is charged: one that refuses is the only one.
+    """
+    group, own = group_shown(charge.namespace, view), quota_shown(charge.namespace, view)
+    outcomes = []
+    if own is not None:
+        outcomes.append(QuotaOutcome(QuotaNames.of_namespace(charge.namespace), _outcome(charge, own, view, settings)))
+    if isinstance(group, Group) and (document := group_document(group, view)) is not None:
+        if not all(is_admitted(charge, each.outcome) for each in outcomes):
+            return outcomes
+        outcome = QuotaOutcome(group.words, _outcome(charge.in_group, document, view, settings))
+        outcomes = [outcome, *outcomes] if is_admitted(charge, outcome.outcome) else [outcome]
+    return outcomes
+
+
+def _outcome(charge: ChargeRequest, document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> ChargeOutcome:
     if charge.refusal is not None:
         return charge.refusal
     try:
@@ -210,8 +225,20 @@ def outcome_by_view(charge: ChargeRequest, view: ClusterView, settings: GPUAdmis
     except (QuotaError, Uncountable) as error:
         return error
     ledger = decisive_ledger(document, _Others(charge, view), settings.quota)
-    verdict, _ = admit(ledger, limits, amounts, enforced=charge.enforced)
-    return verdict
+    return admit(ledger, limits, amounts, enforced=charge.enforced)[0]
+
+
+def namespaces_of(document: Object, view: ClusterView) -> Sequence[str]:
+    """The namespaces that a GPUQuota or GPUQuotaGroup counts.
+
+    Where ClusterGPUQuotas are unknown, or the one of a group cannot be read, the group keeps the namespaces that it has.
+    """
+    if document.get("kind") != GROUP:
+        return [namespace_of(document) or DEFAULT_NAMESPACE]
+    spec, found = mapping_at(document, ("spec",)), tenancy(view)
+    if found is UNKNOWN or str(spec.get("quota")) in found.unreadable:
+        return Ledger.read(document).namespaces
+    return members(Group(str(spec.get("quota")), str(spec.get("group") or "")), view)
 
 
 def charged_amounts(charges: Iterable[tuple[ChargeRequest, int]], quota: Quota) -> Amounts:
@@ -259,37 +286,21 @@ def budgets_of(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) 
             found.append(_budget(owner, parse_quota(document), decisive_ledger(document, view, settings.quota)))
         except QuotaError:
             remarks.append(f"{owner} cannot be read, so its limits are left out")
-    teams = tenancy(view)
-    if isinstance(teams, Tenancy) and teams.quotas:
-        home = view.get("Namespace", namespace)
-        if not isinstance(home, dict):
-            remarks.append(f"namespace {namespace} is unknown, so limits of ClusterGPUQuotas are left out")
-        elif (group := teams.group_of(home)) is not None:
-            found.append(_group_budget(group, teams, view, settings.quota))
+    group = group_shown(namespace, view)
+    if group is UNKNOWN and tenancy(view) is not UNKNOWN:
+        remarks.append(f"namespace {namespace} is unknown, so limits of ClusterGPUQuotas are left out")
+    elif isinstance(group, Group) and (document := group_document(group, view)) is not None:
+        owner = f"{GROUP} {group.name}"
+        try:
+            found.append(_budget(owner, parse_quota(document), decisive_ledger(document, view, settings.quota)))
+        except QuotaError:
+            remarks.append(f"{owner} cannot be read, so its limits are left out")
     return found, remarks
 
 
 def _budget(owner: str, quota: Quota, ledger: Ledger) -> Budget:
     used = {limit.name: ledger.used_amount(limit) or Fraction() for limit in quota.limits}
     return Budget(owner, quota, add_amounts(used, ledger.reservations.total), ledger.reservations)
-
-
-def _group_budget(group: Group, teams: Tenancy, view: ClusterView, settings: Quotas) -> Budget:
-    """The limits of a group as its GPUQuotaGroup counts them, else counted from its namespaces."""
-    owner = f"{GROUP} {group.name}"
-    quota = next(each.quota for each in teams.quotas if each.name == group.quota)
-    document = view.get(GROUP, group.name)
-    try:
-        # Charges are compared with the copy of the limits that the group has.
-        copied = parse_quota(document)
-        ledger = Ledger.read(document if isinstance(document, dict) else None)
-    except QuotaError:
-        copied, ledger = quota, Ledger()
-    if all(ledger.used_amount(limit) is not None for limit in copied.limits):
-        return _budget(owner, copied, without_uncertain_charges(ledger))
-    names = [name_of(each) for each in view.known_objects("Namespace") if teams.group_of(each) == group]
-    held = (each for name in names for each in held_amounts(name, copied, view, settings) if not each.is_of_pod)
-    return Budget(owner, copied, sum_amounts(each.amounts for each in held), Reservations())
 
 
 class _Others(PassingView):
@@ -303,5 +314,6 @@ class _Others(PassingView):
         listed = super().list(kind, namespace)
         if listed is UNKNOWN or (kind, namespace) != (self._charge.kind, self._charge.namespace):
             return listed
-        own = next((each for each in listed if self._charge.name == (name_of(each) or generate_name_of(each))), None)
+        name = self._charge.name.rpartition("/")[2]
+        own = next((each for each in listed if name == (name_of(each) or generate_name_of(each))), None)
         return [each for each in listed if each is not own]

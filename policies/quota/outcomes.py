@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath
@@ -14,7 +14,7 @@ from policies.quota.demands.device_kinds import UNLIMITED_CLAUSE, UNLIMITED_REME
 from policies.quota.ledger.allowances import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPrimed, Over, Unstorable
 from policies.quota.limits.amounts import AmountScale
-from policies.quota.limits.quota import QUOTA_NAME, QuotaError
+from policies.quota.limits.quota import QUOTA_NAME, QuotaError, QuotaNames
 from policies.rules.charges import TooManyClaims
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import WORKLOAD, Decision, Severity
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from policies.rules.charges import Amounts, ChargeRequest, Unit
+    from policies.rules.decision import Finding
 
 
 _MOST_HOLDERS = 3
@@ -87,6 +88,7 @@ def exceeded_message(
     holders: Iterable[Holder] = (),
     *,
     admitted: bool,
+    quota: QuotaNames | None = None,
     hidden_in: str = "",
     counts_unlimited: bool = False,
 ) -> ChargeMessage:
@@ -98,10 +100,12 @@ def exceeded_message(
         found: The limits that are exceeded.
         holders: The pods and claims that hold some of the quota.
         admitted: True if the request is admitted all the same.
+        quota: Of the limits; None for the GPUQuota of the namespace.
         hidden_in: The namespace, if its holders are only counted; empty if they are named.
         counts_unlimited: True if devices of the request count whole because the driver shares them without limit.
     """
     holding = tuple(holders)
+    name, owner = (QUOTA_NAME, f"GPUQuota {QUOTA_NAME}") if quota is None else (quota.name, quota.owner)
     held = _number_of_holders if hidden_in else _holders_text
     # The words stand near the beginning, because the end of a long reason is cut.
     first, *others = (
@@ -112,54 +116,54 @@ def exceeded_message(
     )
     others += [f"gpu-admission quota -n {hidden_in} shows who holds what"] if hidden_in else []
     others += [UNLIMITED_CLAUSE] if counts_unlimited else []
-    message = "; ".join([first, f"exceeded quota: {QUOTA_NAME}", *others, *([_WARN_ONLY] if admitted else [])])
+    message = "; ".join([first, f"exceeded quota: {name}", *others, *([_WARN_ONLY] if admitted else [])])
     remedy = _remedy(found.limits, admitted=admitted)
     named = " and ".join(f'"{over.name}"' for over in found.limits)
-    administrator = f"raise limit{'s' if len(found.limits) > 1 else ''} {named} of GPUQuota {QUOTA_NAME}"
+    administrator = f"raise limit{'s' if len(found.limits) > 1 else ''} {named} of {owner}"
     if counts_unlimited:
         administrator = f"{UNLIMITED_REMEDY}, or {administrator}"
     return ChargeMessage(message, remedy, administrator=administrator)
 
 
 @singledispatch
-def charge_message(found: Any, namespace: str, *, admitted: bool) -> ChargeMessage:
+def charge_message(found: Any, quota: QuotaNames, *, admitted: bool) -> ChargeMessage:
     """The message for a charge that could not be compared with the limits.
 
     Args:
         found: Why; a class of which a function below knows the message.
-        namespace: Of the quota.
+        quota: The names of the quota.
         admitted: True if the request is admitted all the same.
     """
-    raise TypeError(f"no message for {found!r} of {namespace}, admitted: {admitted}")
+    raise TypeError(f"no message for {found!r} of {quota.label}, admitted: {admitted}")
 
 
 @charge_message.register(Uncountable)
-def _uncountable_message(found: Uncountable, _namespace: str, *, admitted: bool) -> ChargeMessage:
+def _uncountable_message(found: Uncountable, quota: QuotaNames, *, admitted: bool) -> ChargeMessage:
     """The product or the memory of the requested GPUs is unknown."""
-    text = f"quota {QUOTA_NAME} cannot count the request: {found}"
+    text = f"quota {quota.name} cannot count the request: {found}"
     message = f"{text}; {_WARN_ONLY}" if admitted else text
     return ChargeMessage(message, NAME_THE_PRODUCT, administrator=found.unknown.administrator)
 
 
 @charge_message.register(NotPrimed)
-def _not_primed_message(found: NotPrimed, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _not_primed_message(found: NotPrimed, quota: QuotaNames, *, admitted: bool) -> ChargeMessage:
     """The objects of the namespace have not been counted yet."""
     one = len(found.limits) == 1
     said = (
-        f"status unknown for quota: {QUOTA_NAME}, limits: {','.join(found.limits)}; what namespace {namespace} holds already "
+        f"status unknown for quota: {quota.name}, limits: {','.join(found.limits)}; what {quota.subject} holds already "
         f"has not been counted yet for {'it' if one else 'them'}, which takes seconds after a limit is written"
     )
-    look = f"look for the reason with kubectl describe gpuquota {QUOTA_NAME} -n {namespace}"
+    look = f"look for the reason with kubectl describe {quota.kubectl}"
     if admitted:
         return ChargeMessage(f"{said}; it is admitted and charged all the same", f"if that stays so, {look}")
     return _later(said, f"if that does not help, {look}", 1)
 
 
 @charge_message.register(Full)
-def _full_message(found: Full, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _full_message(found: Full, quota: QuotaNames, *, admitted: bool) -> ChargeMessage:
     """Too many charges are open, because their pods and claims have not been seen."""
     said = (
-        f"quota {QUOTA_NAME} of namespace {namespace} has no room for one more pod or claim on its way: "
+        f"{quota.label} has no room for one more pod or claim on its way: "
         f"it remembers {found.charges - 1:,} ({found.size / 1024:,.0f} KiB) that were admitted and have not been seen "
         f"since, and {found.most:,} are the most; those that were never stored are given up after two minutes"
     )
@@ -173,11 +177,11 @@ def _full_message(found: Full, namespace: str, *, admitted: bool) -> ChargeMessa
 
 
 @charge_message.register(ChargedOtherwise)
-def _charged_otherwise_message(found: ChargedOtherwise, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _charged_otherwise_message(found: ChargedOtherwise, quota: QuotaNames, *, admitted: bool) -> ChargeMessage:
     """Another call charged something else for the same uid; the next try has another uid."""
     charged = found.charge
     said = (
-        f"quota {QUOTA_NAME} of namespace {namespace}: uid {printable(charged.uid)} is already charged for "
+        f"{quota.label}: uid {printable(charged.uid)} is already charged for "
         f"{charged.kind} {printable(charged.name)}, and this call requests more than that or describes another object"
     )
     look = "see whether two webhook configurations call gpu-admission, or something else than the API server does"
@@ -187,41 +191,41 @@ def _charged_otherwise_message(found: ChargedOtherwise, namespace: str, *, admit
 
 
 @charge_message.register(Unstorable)
-def _unstorable_message(found: Unstorable, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _unstorable_message(found: Unstorable, quota: QuotaNames, *, admitted: bool) -> ChargeMessage:
     """No API server stores such an object, so trying again does not help."""
-    said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {found.problem}"
+    said = f"{quota.label} cannot be charged: {found.problem}"
     return ChargeMessage(f"{said}; {_SEEN_LATER}" if admitted else said, "request what the API server can store")
 
 
 @charge_message.register(TooManyClaims)
-def _too_many_claims_message(found: TooManyClaims, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _too_many_claims_message(found: TooManyClaims, quota: QuotaNames, *, admitted: bool) -> ChargeMessage:
     """A pod has more claims than are read or charged for one pod."""
-    said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {found.path} {found.message}"
+    said = f"{quota.label} cannot be charged: {found.path} {found.message}"
     return ChargeMessage(said, found.remedy) if found.is_lasting else _later(said, found.remedy, 10)
 
 
 @charge_message.register(Contended)
-def _contended_message(_found: Contended, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _contended_message(_found: Contended, quota: QuotaNames, *, admitted: bool) -> ChargeMessage:
     """Every write conflicted with another one."""
-    said = f"quota {QUOTA_NAME} of namespace {namespace} is being changed by too many requests at once, so nothing could be charged"
+    said = f"{quota.label} is being changed by too many requests at once, so nothing could be charged"
     if admitted:
         return ChargeMessage(f"{said}; {_SEEN_LATER}", "create fewer pods at a time")
     return ChargeMessage(said, "try again in 1 s, or create fewer pods at a time", 1)
 
 
 @charge_message.register(QuotaError)
-def _unreadable_message(found: QuotaError, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _unreadable_message(found: QuotaError, quota: QuotaNames, *, admitted: bool) -> ChargeMessage:
     """The stored quota is invalid, so trying again does not help."""
     why = "; ".join(f"{each.path}: {each.message}" if each.path else each.message for each in found.problems)
-    said = f"GPUQuota {QUOTA_NAME} of namespace {namespace} cannot be read: {_plain_text(why)}"
+    said = f"{quota.label} cannot be read: {_plain_text(why)}"
     fate = "it is admitted all the same, and counted when that is put right" if admitted else _FAILS_CLOSED
     return ChargeMessage(f"{said}; {fate}", "show this to your administrator")
 
 
 @charge_message.register(Unavailable)
-def _unavailable_message(found: Unavailable, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _unavailable_message(found: Unavailable, quota: QuotaNames, *, admitted: bool) -> ChargeMessage:
     """The quota could not be read or written."""
-    said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {_plain_text(found.why)}"
+    said = f"{quota.label} cannot be charged: {_plain_text(found.why)}"
     if admitted:
         return ChargeMessage(f"{said}; {_SEEN_LATER}", "if that stays so, show this to your administrator")
     if found.is_lasting:
@@ -372,41 +376,54 @@ def written_charge(said: ChargeMessage, *, is_admitted: bool) -> Iterator[Proble
     yield said.problem(is_admitted=is_admitted)
 
 
-def settle(
-    decision: Decision, outcome: ChargeOutcome, holders: Iterable[Holder] = (), *, names_holders: bool = True
-) -> Decision:
+class QuotaOutcome(NamedTuple):
+    """The outcome of a charge in one quota."""
+
+    quota: QuotaNames
+    outcome: ChargeOutcome
+    holders: tuple[Holder, ...] = ()
+    """Pods and claims that hold some of a quota that is exceeded."""
+
+
+def settle(decision: Decision, outcomes: Iterable[QuotaOutcome], *, names_holders: bool = True) -> Decision:
     """The decision after its charge, allowed or refused. No setting changes it, and no user is exempt.
 
     Args:
         decision: The decision of the concern quota, with a charge.
-        outcome: The outcome of the charge.
-        holders: Pods and claims that hold some of the quota, for a request that exceeds it.
+        outcomes: In each quota of the object. Without any, nothing is limited.
         names_holders: True if the holders are named; otherwise their number is given, and how to list them.
     """
-    if isinstance(outcome, NoQuota):
+    outcomes = [each for each in outcomes if not isinstance(each.outcome, NoQuota)]
+    if not outcomes:
         return Decision(object=decision.object)
-    reason = outcome.reason if isinstance(outcome, ChargeVerdict) else outcome
-    if reason is None:
-        return decision
     (charge,) = decision.charges
-    admitted = _is_admitted(charge, outcome)
-    if isinstance(reason, Exceeded):
-        hidden_in = "" if names_holders else charge.namespace
-        unlimited = charge.counts_unlimited
-        said = exceeded_message(reason, holders, admitted=admitted, hidden_in=hidden_in, counts_unlimited=unlimited)
-        found = within_quota(said, is_admitted=admitted)
-    else:
-        said = charge_message(reason, charge.namespace, admitted=admitted)
-        broken = countable_charge if isinstance(reason, Uncountable) else written_charge
-        found = broken(said, is_admitted=admitted)
-    return replace(
-        decision,
-        findings=(*found, *decision.findings),
-        retry_after=None if admitted else said.retry_after,
-    )
+    found: list[Finding] = []
+    retry_after = None
+    for quota, outcome, holders in outcomes:
+        reason = outcome.reason if isinstance(outcome, ChargeVerdict) else outcome
+        if reason is None:
+            continue
+        admitted = is_admitted(charge, outcome)
+        if isinstance(reason, Exceeded):
+            said = exceeded_message(
+                reason,
+                holders,
+                admitted=admitted,
+                quota=quota,
+                hidden_in="" if names_holders else charge.namespace,
+                counts_unlimited=charge.counts_unlimited,
+            )
+            found += within_quota(said, is_admitted=admitted)
+        else:
+            said = charge_message(reason, quota, admitted=admitted)
+            broken = countable_charge if isinstance(reason, Uncountable) else written_charge
+            found += broken(said, is_admitted=admitted)
+        retry_after = retry_after if admitted else said.retry_after
+    return replace(decision, findings=(*found, *decision.findings), retry_after=retry_after) if found else decision
 
 
-def _is_admitted(charge: ChargeRequest, outcome: ChargeOutcome) -> bool:
+def is_admitted(charge: ChargeRequest, outcome: ChargeOutcome) -> bool:
+    """True if an object is created in spite of the outcome of its charge."""
     match outcome:
         case ChargeVerdict():
             return outcome.allowed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -161,6 +161,12 @@ class ChargeRequest:
         """True if some of its devices count whole only because the driver shares them without limit."""
         own = any(demand.counts_unlimited for demands in self.pieces.values() for demand in demands)
         return own or (self.shared is not None and self.shared.counts_unlimited)
+
+    @property
+    def in_group(self) -> ChargeRequest:
+        """The same request for the ledger of several namespaces: names have the namespace, `team-a/train`."""
+        shared = None if self.shared is None else self.shared.in_group
+        return replace(self, name=f"{self.namespace}/{self.name}", shared=shared)
 
     @property
     def refusal(self) -> TooManyClaims | None:

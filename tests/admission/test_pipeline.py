@@ -8,8 +8,8 @@ from policies.admission import Charge, Course, Ensure, Failure, Finish, Judge, R
 from policies.admission.all_rules import rule_book
 from policies.admission.webhooks import ENTRIES
 from policies.kubernetes.objects import FieldPath
-from policies.quota.ledger.allowances import NoQuota
-from policies.quota.outcomes import Unavailable
+from policies.quota.limits.quota import QuotaNames
+from policies.quota.outcomes import QuotaOutcome, Unavailable
 from policies.rules.charges import OWN, ChargeRequest
 from policies.rules.decision import Decision, Severity, Template
 from policies.rules.request import Request
@@ -160,12 +160,15 @@ def test_concern_that_fails_open_is_skipped_with_its_warning(failing):
     assert course.decision.object is POD
 
 
+TOO_LATE = [QuotaOutcome(QuotaNames.of_namespace("team-a"), Unavailable("the API server takes too long"))]
+
+
 class Charging:
     """Charges a pod that names a template which the view does not show."""
 
-    def __init__(self, found=None, read_outcome=None):
+    def __init__(self, found=None, read_outcomes=None):
         self.found = {} if found is None else found
-        self.read_outcome = read_outcome
+        self.read_outcomes = read_outcomes
         self.judged = []
 
     def judge(self, step):
@@ -177,10 +180,10 @@ class Charging:
 
     def read(self, step):
         assert step.keys == (UNSEEN,)
-        step.found, step.outcome = self.found, self.read_outcome
+        step.found, step.outcomes = self.found, self.read_outcomes
 
     def charge(self, step):
-        step.outcome = NoQuota()
+        step.outcomes = []
 
     def run(self):
         return run("enforce-quota", {Judge: self.judge, Read: self.read, Charge: self.charge})
@@ -200,14 +203,14 @@ def test_charge_is_not_judged_again_if_nothing_can_be_read():
 
 
 def test_object_that_cannot_be_read_decides_without_a_charge():
-    course, steps = Charging(read_outcome=Unavailable("the API server takes too long")).run()
+    course, steps = Charging(read_outcomes=TOO_LATE).run()
     assert steps[-3:] == [Judge, Read, Finish]
     assert [finding.rule.id for finding in course.decision.denials] == ["GA504"]
 
 
 @pytest.mark.parametrize("forgotten", [Judge, Charge, Finish])
 def test_driver_that_forgets_an_answer_admits_nothing(forgotten):
-    charging = Charging(read_outcome=Unavailable("the API server takes too long"))
+    charging = Charging(read_outcomes=TOO_LATE)
     if forgotten is Charge:
         charging = Charging(found={UNSEEN: STORED})
     answers = {Judge: charging.judge, Read: charging.read, Charge: charging.charge, forgotten: ignore}

@@ -16,9 +16,12 @@ def collections():
     def note(phase, _info):
         begun.append(phase)
 
+    before = gc.get_threshold()
+    gc.set_threshold(700)
     gc.callbacks.append(note)
     yield begun
     gc.callbacks.remove(note)
+    gc.set_threshold(*before)
 
 
 def test_document_is_made_without_garbage_collections(collections):

@@ -30,7 +30,7 @@ class Leader:
             client,
             OURS,
             "other",
-            lambda: self.sync.store("GPUQuota"),
+            lambda: {"GPUQuota": self.sync.store("GPUQuota")},
             silent_kinds=lambda: self.silent_kinds,
             clockwork=clockwork,
         )

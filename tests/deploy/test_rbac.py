@@ -175,7 +175,9 @@ def test_role_for_quotas_has_no_binding(installed, one):
     """And no role of Kubernetes takes it up: owners of namespaces would raise their own."""
     role = one("ClusterRole", "gpu-admission-quota-edit")
     assert set(role["metadata"]["labels"]) == {"app.kubernetes.io/name"}
-    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"gpuquotas", "namespacequotas"}
+    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {
+        *("clustergpuquotas", "gpuquotagroups", "gpuquotas", "namespacequotas"),
+    }
     bindings = [each["roleRef"] for each in installed if each["kind"] in ("ClusterRoleBinding", "RoleBinding")]
     assert role["metadata"]["name"] not in [each["name"] for each in bindings]
 
@@ -211,6 +213,7 @@ def flow_of(installed, verb, kind, namespace="", subresource=""):
 AWAITED = {
     "read a ledger": ("get", "GPUQuota", "team-a", ""),
     "charge": ("update", "GPUQuota", "team-a", "status"),
+    "charge a team": ("update", "GPUQuotaGroup", "", "status"),
     "create a template": ("create", "ResourceClaimTemplate", "team-a", ""),
     "compare a template": ("get", "ResourceClaimTemplate", "team-a", ""),
     "look for a pod": ("get", "Pod", "team-a", ""),

@@ -115,7 +115,7 @@ def writer(api):
 
 def create(writer, team, uid, gpus, **options):
     charge = Charge(uid, "Pod", team.namespace, f"pod-{uid}", {OWN: bill(gpus)})
-    return writer.charge_each((GROUP, team), uid, lambda _quota: charge, **{"enforced": True, **options})
+    return writer.charge_each(dict.fromkeys((GROUP, team), lambda _quota: charge), uid, **{"enforced": True, **options})
 
 
 def is_admitted(verdicts):

@@ -119,6 +119,7 @@ async def test_kind_is_fresh_while_the_api_server_is_heard(api, sync, clock):
     await started(sync)
     assert sync.is_fresh("Node")
     assert not sync.is_fresh("ConfigMap")
+    assert sync.is_fresh("ClusterGPUQuota")  # which is not served
     clock.now += FRESH_SECONDS
     assert not sync.is_fresh("Node")
 

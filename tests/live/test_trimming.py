@@ -55,7 +55,8 @@ def test_every_kind_says_what_it_is_and_who_wrote_it_is_dropped(kind):
     found = trimmed(kind, document)
     assert (found["kind"], found["apiVersion"]) == (kind, RESOURCES[kind].api_version)
     # Their status names the generation that it is of, and that of a quota is written over the version that was read.
-    reported = {"GPUAdmissionPolicy": {"generation"}, "GPUQuota": {"generation", "resourceVersion"}}.get(kind, set())
+    quotas = {key: {"generation", "resourceVersion"} for key in ("ClusterGPUQuota", "GPUQuota", "GPUQuotaGroup")}
+    reported = {"GPUAdmissionPolicy": {"generation"}, **quotas}.get(kind, set())
     assert found["metadata"].keys() & {"name", "uid", "managedFields", "resourceVersion", "generation"} == {
         "name",
         "uid",

@@ -11,9 +11,9 @@ from policies.quota.demands.bills import Uncountable, UnknownMemory, UnknownProd
 from policies.quota.ledger.allowances import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, Ledger, NotPrimed, Over, Unstorable
 from policies.quota.ledger.open_charges import OpenCharge
-from policies.quota.limits.quota import Limit, QuotaError
+from policies.quota.limits.quota import Limit, QuotaError, QuotaNames
 from policies.quota.limits.selectors import Selector
-from policies.quota.outcomes import OUTCOMES, Holder, Unavailable, outcome_name, settle
+from policies.quota.outcomes import OUTCOMES, Holder, QuotaOutcome, Unavailable, outcome_name, settle
 from policies.rules.charges import ChargeRequest, DeviceDemand, DeviceKind, TooManyClaims
 from policies.rules.checks import Problem
 from policies.rules.decision import Decision, Severity
@@ -41,13 +41,17 @@ TOO_MANY = TooManyClaims(FieldPath(), "has 1,001 claims", "request fewer claims"
 MI = 2**20
 
 
+def in_namespace(outcome, *holders):
+    return [QuotaOutcome(QuotaNames.of_namespace("team-a"), outcome, holders)]
+
+
 def charge_decision(*, enforced=False, pieces=True, problems=()):
     charge = ChargeRequest("u", "Pod", "team-a", "train", {"": (DEMAND,)} if pieces else {}, enforced)
     return Decision(tuple(problems), object=DOCUMENT, charges=(charge,))
 
 
 def answered(outcome, holders=(), **fields):
-    return settle(charge_decision(**fields), outcome, holders)
+    return settle(charge_decision(**fields), in_namespace(outcome, *holders))
 
 
 def said(outcome, holders=(), **fields):
@@ -83,7 +87,7 @@ def test_over_quota_says_what_is_left_who_holds_the_rest_and_what_would_help():
 
 
 def test_over_quota_tells_an_administrator_which_limit_to_raise():
-    (found,) = settle(charge_decision(), refused(EXCEEDED), [HOLDER]).findings
+    (found,) = settle(charge_decision(), in_namespace(refused(EXCEEDED), HOLDER)).findings
     assert found.administrator == 'raise limit "h100" of GPUQuota gpu'
 
 
@@ -104,7 +108,7 @@ EIGHTH = DeviceKind("Tesla-T4", gpus=Fraction(1, 8))
 def test_refusal_names_the_setting_if_gpus_count_whole_because_they_are_shared_without_limit(kinds, unseen, is_named):
     demand = DeviceDemand(1, frozenset(kinds), True, unseen=frozenset(unseen))
     charge = ChargeRequest("u", "ResourceClaim", "team-a", "gpus", {"": (demand,)}, enforced=True)
-    (found,) = settle(Decision(object=DOCUMENT, charges=(charge,)), refused(EXCEEDED), [HOLDER]).findings
+    (found,) = settle(Decision(object=DOCUMENT, charges=(charge,)), in_namespace(refused(EXCEEDED), HOLDER)).findings
     reason = "; a claim counts as a whole GPU, because the driver shares GPUs without limit"
     assert found.message.endswith(f"team-a/train-7 has held 4 for 3 days{reason if is_named else ''}")
     remedy = "set quota.unlimitedShare of the GPUAdmissionPolicy, or " if is_named else ""
@@ -150,7 +154,7 @@ def test_request_of_all_that_the_limit_allows_says_what_is_left():
     ("number", "text"), [(1, "1 pod or claim holds 4; gpu-"), (2, "2 pods and claims hold 8; gpu-")], ids=["one", "two"]
 )
 def test_holders_that_are_not_named_are_counted(number, text):
-    found = settle(charge_decision(), refused(EXCEEDED), [HOLDER] * number, names_holders=False)
+    found = settle(charge_decision(), in_namespace(refused(EXCEEDED), *[HOLDER] * number), names_holders=False)
     assert f"exceeded quota: gpu; {text}" in str(found.findings[0])
 
 
@@ -267,7 +271,7 @@ def test_contention_is_no_hindrance_where_quotas_are_not_enforced():
 
 def test_unreadable_quota_says_what_is_wrong_with_it():
     assert said(UNREADABLE, enforced=True) == (
-        "GPUQuota gpu of namespace team-a cannot be read: spec.limits[0].gpus: is 0.5 without quotas; the namespace "
+        "quota gpu of namespace team-a cannot be read: spec.limits[0].gpus: is 0.5 without quotas; the namespace "
         "enforces its quota, so GPUs must be charged first; show this to your administrator [GA504]"
     )
 

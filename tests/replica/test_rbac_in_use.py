@@ -27,6 +27,7 @@ from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.controllers.certificate_upkeep import ROTATE_ANNOTATION
 from webhook.controllers.quota_count import Expiry
+from webhook.ledger import LedgerKey
 from webhook.ledger.writer import LedgerWriter
 from webhook.sandbox.kinds import Request as RequestRecord
 from webhook.sandbox.kinds import parse_path, record_of
@@ -216,6 +217,33 @@ class Story:
             await self.alice.post(POD.path("team-a"), pod)
         assert "all 2 of 8" in self.sandbox.get("GPUQuota", "gpu", "team-a")["status"]["summary"]
 
+    async def limit_a_team(self):
+        """Have a group of namespaces made, and another limit copied to it."""
+        selector = {"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}
+        document = {
+            "apiVersion": QUOTA.api_version,
+            "kind": "ClusterGPUQuota",
+            "metadata": {"name": "teams"},
+            "spec": {"namespaceSelector": selector, "limits": [{"name": "all", "gpus": 8}]},
+        }
+        await self.admin.post(RESOURCES["ClusterGPUQuota"].path(), document)
+        await self.until(lambda: self.team_summary("all 2 of 8"), bool)
+        stored = self.sandbox.get("ClusterGPUQuota", "teams")
+        self.sandbox.replace({**stored, "spec": {**stored["spec"], "limits": [{"name": "all", "gpus": 4}]}})
+        await self.until(lambda: self.team_summary("all 2 of 4"), bool)
+        assert "conditions" in self.sandbox.get("ClusterGPUQuota", "teams")["status"]
+
+    def team_summary(self, summary):
+        found = self.sandbox.get("GPUQuotaGroup", "teams")
+        return found is not None and found.get("status", {}).get("summary") == summary
+
+    async def free_the_team(self):
+        """Have the group deleted, because it has no namespaces any more."""
+        stored = self.sandbox.get("ClusterGPUQuota", "teams")
+        nothing = {"matchLabels": {"kubernetes.io/metadata.name": "nowhere"}}
+        self.sandbox.replace({**stored, "spec": {**stored["spec"], "namespaceSelector": nothing}})
+        await self.until(lambda: self.sandbox.get("GPUQuotaGroup", "teams") is None, bool)
+
     async def look_up(self, client, view, owner):
         """As a replica whose view shows no pod yet, and as a leader that has waited for what was charged."""
         keeper = QuotaKeeper(client, view, LedgerWriter(client), HoldersSeen(view))
@@ -231,8 +259,9 @@ class Story:
         moments = iter([0.0, 1000.0])
         expiry = Expiry(client, view, lambda: next(moments))
         charges = [OpenCharge(kind, kind, "gone", "", {OWN: None}, None, {}) for kind in ("Pod", "ResourceClaim")]
-        assert await expiry.gone("team-a", charges) == []
-        assert await expiry.gone("team-a", charges) == charges
+        key = LedgerKey.of_namespace("team-a")
+        assert await expiry.gone(key, charges) == []
+        assert await expiry.gone(key, charges) == charges
 
     async def charge(self, keeper, request, view, run):
         steps = decide(ENTRIES["check-pods"], DEFAULTS, Course.start(request), {"quota"})
@@ -274,8 +303,10 @@ async def used_authorizer(authorizer, sandbox, make, client_of, gpu_pod, until, 
     await story.upkeep(needed, *leftovers)
     await story.find_and_unmark(await client_of(), needed["metadata"]["name"], leftovers[0])
     await story.limit(gpu_pod("charged"))
+    await story.limit_a_team()
     view = ManifestsView([*installation, NO_GROUPS])
     await story.look_up(await client_of(), view, sandbox.get("Pod", "charged", "team-a"))
+    await story.free_the_team()
     await story.explain(ready.explain_port, gpu_pod())
     await story.rotate()
     return authorizer

@@ -22,8 +22,8 @@ _NAMESPACE = "Namespace"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 _READ_BY_RULES = (
-    "ClusterPolicy ClusterTrainingRuntime ConfigMap DeviceClass DeviceTaintRule Event GPUAdmissionPolicy GPUCluster GPUQuota"
-    " LimitRange MutatingWebhookConfiguration NVIDIADriver Namespace Node Pod PodGroup PriorityClass ResourceClaim"
+    "ClusterGPUQuota ClusterPolicy ClusterTrainingRuntime ConfigMap DeviceClass DeviceTaintRule Event GPUAdmissionPolicy"
+    " GPUCluster GPUQuota GPUQuotaGroup LimitRange MutatingWebhookConfiguration NVIDIADriver Namespace Node Pod PodGroup PriorityClass ResourceClaim"
     " ResourceClaimTemplate ResourceQuota ResourceSlice RuntimeClass Secret TrainingRuntime ValidatingWebhookConfiguration"
 )
 _RESOURCES = {kind: RESOURCES[kind] for kind in _READ_BY_RULES.split()}

@@ -289,6 +289,9 @@ class Store:
         """The resourceVersion of the last list or event; empty before the first list."""
         self.listed_version = ""
         """The resourceVersion of the last list; each later change was seen."""
+        self.changed_version = ""
+        """The resourceVersion of the last list, or of the last event that is not a bookmark. A watch of the same objects that
+        has reached it has seen all that this store shows; bookmarks come to each watch at other times."""
         self._trim = trim
         self._clock = clock
         self._on_change = on_change
@@ -346,6 +349,7 @@ class Store:
             return
         if event["type"] != "BOOKMARK":
             self._put(namespace_of(item), name_of(item), None if event["type"] == "DELETED" else item)
+            self.changed_version = version
         self.resource_version = version
 
     def mark(self, state: State, reason: str = "") -> None:
@@ -358,7 +362,8 @@ class Store:
         if state == "stale" and self.state in ("waiting", "forbidden"):
             state = self.state
         if state in ("absent", "forbidden"):
-            self._namespaces, self.resource_version, self.listed_version = {}, "", ""
+            self._namespaces = {}
+            self.resource_version = self.listed_version = self.changed_version = ""
             self.value_counts = ValueCounts(self.value_counts.functions)
             if self.others is not None:
                 self.others.replace(OtherPods())
@@ -420,7 +425,7 @@ class Store:
                 self.gone.clear()
             self.gone.add(_not_in(namespaces, self._namespaces), _not_in(self._namespaces, namespaces))
         self._namespaces, self.resource_version = namespaces, resource_version
-        self.listed_version = resource_version
+        self.listed_version = self.changed_version = resource_version
         self.value_counts = counts
         if self.others is not None and others is not None:
             self.others.replace(others)

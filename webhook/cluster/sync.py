@@ -273,10 +273,11 @@ class Sync:
             await self._pace.clockwork.sleep(_CATCH_UP_SECONDS)
 
     def is_fresh(self, kind: str) -> bool:
-        """True if the caches of a kind are synced, and none was silent for `FRESH_SECONDS`."""
-        caches = [cache for cache in self.caches if cache.watched.kind == kind]
-        return bool(caches) and all(
-            cache.store.state == "synced" and cache.store.silent_seconds < FRESH_SECONDS for cache in caches
+        """True if the caches of a kind are synced and were heard of lately, or it is not served."""
+        stores = [cache.store for cache in self.caches if cache.watched.kind == kind]
+        return bool(stores) and all(
+            store.state == "absent" or (store.state == "synced" and store.silent_seconds < FRESH_SECONDS)
+            for store in stores
         )
 
     def silent_kinds(self) -> dict[str, float]:

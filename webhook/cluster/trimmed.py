@@ -42,6 +42,7 @@ _CHARGED = ("Pod", "PodGroup", "ResourceClaim")
 """Kinds whose charges wait for the object to be seen, even if it exists only for a moment."""
 _COUNTED: Mapping[str, tuple[Callable[[Object], Any], ...]] = {
     "GPUQuota": (awaits_replicas,),
+    "GPUQuotaGroup": (awaits_replicas,),
     "Pod": (gpu_holding, names_pod_group),
 }
 """The functions whose values are counted for the objects of a kind."""
@@ -99,7 +100,13 @@ _NODE_INFO = _Once(
 _CONTAINERS = _Once(dict.fromkeys(("name", "resources", "restartPolicy", "ports"), _SHARED))
 _CONTAINERS_AND_IMAGES = _Once({**_CONTAINERS.fields, "image": _SHARED})
 
+_QUOTA: _Fields = {
+    "metadata": {**_ANNOTATED, "generation": _OWN, "resourceVersion": _OWN},
+    "spec": _OWN,
+    "status": _OWN,
+}
 _FIELDS: Mapping[str, _Fields] = {
+    "ClusterGPUQuota": _QUOTA,
     "ClusterTrainingRuntime": {"metadata": _NAMED, "spec": _OWN},
     "ClusterPolicy": _WHOLE,
     "ConfigMap": {"metadata": _METADATA, "data": _OWN, "binaryData": _OWN},
@@ -113,7 +120,8 @@ _FIELDS: Mapping[str, _Fields] = {
     "DeviceTaintRule": {"metadata": _NAMED, "spec": _OWN, "status": {"conditions": {"type": _SHARED}}},
     "GPUAdmissionPolicy": {**_WHOLE, "metadata": {**_METADATA, "generation": _OWN}},
     "GPUCluster": _WHOLE,
-    "GPUQuota": {"metadata": {**_ANNOTATED, "generation": _OWN, "resourceVersion": _OWN}, "spec": _OWN, "status": _OWN},
+    "GPUQuota": _QUOTA,
+    "GPUQuotaGroup": _QUOTA,
     "LimitRange": {"metadata": _NAMED, "spec": _SHARED},
     "NVIDIADriver": _WHOLE,
     "Namespace": {"metadata": _ANNOTATED, "status": _Once({"phase": _SHARED})},

@@ -74,6 +74,7 @@ class Watched:
 _EVERYWHERE = (
     "Node Namespace LimitRange ResourceQuota RuntimeClass PriorityClass PodGroup DeviceClass ResourceSlice ResourceClaim"
     " ResourceClaimTemplate DeviceTaintRule ClusterPolicy NVIDIADriver GPUCluster ComputeDomain GPUAdmissionPolicy GPUQuota"
+    " ClusterGPUQuota GPUQuotaGroup"
     " ClusterTrainingRuntime TrainingRuntime Prometheus ServiceMonitor"
 )
 _RUNNING = ("status.phase!=Succeeded", "status.phase!=Failed")

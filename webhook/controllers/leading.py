@@ -16,6 +16,7 @@ from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.live import generation_of
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.audit_round import AUDIT_SECONDS, AuditRound, DeviceRound
+from webhook.controllers.group_upkeep import GroupUpkeep
 from webhook.controllers.metrics import ControllerMetrics, PeriodicTask, QuotaMetrics, WaitingMetrics, run_tasks
 from webhook.controllers.quota_round import QuotaRound
 from webhook.controllers.template_upkeep import TemplateRepair, TemplateSweep
@@ -241,6 +242,7 @@ class Leading:
             PeriodicTask("templates-repair", repair.round, every=30.0),
             PeriodicTask("templates-sweep", sweep.round, every=600.0),
             PeriodicTask("audit", self.audit.round, every=AUDIT_SECONDS),
+            PeriodicTask("quota-groups", GroupUpkeep(client, view, clockwork).round, every=1.0),
             PeriodicTask("quotas", self._quotas.round, every=1.0),
             PeriodicTask("waiting-pods", self._waiting.round, every=5.0),
             PeriodicTask("devices", self._devices.round, every=60.0),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from certs.rotation import ChangeKind
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota
+    from webhook.ledger import LedgerKey
 
 
 _BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0)
@@ -123,7 +124,7 @@ class QuotaMetrics(Collector):
         self._expired = new.counter(
             "quota_expired_charges", "Charges that were dropped because their object does not exist."
         )
-        self._rows: dict[str, tuple[_Row, ...]] = {}
+        self._rows: dict[LedgerKey, tuple[_Row, ...]] = {}
         registry.register(self)
 
     def count_drift(self, objects: int) -> None:
@@ -134,8 +135,8 @@ class QuotaMetrics(Collector):
         """Count charges that were dropped."""
         self._expired.inc(charges)
 
-    def show(self, namespace: str, quota: Quota, ledger: Ledger) -> None:
-        """Export the limits of a namespace and their usage."""
+    def show(self, key: LedgerKey, quota: Quota, ledger: Ledger) -> None:
+        """Export the limits of a quota and their usage."""
         rows: list[_Row] = []
         for limit in quota.limits:
             used, reserved = ledger.used_amount(limit), ledger.requested_amounts.get(limit.name, ZERO)
@@ -143,14 +144,14 @@ class QuotaMetrics(Collector):
             # Amounts that are not counted yet are missing.
             known = {name: float(value) for name, value in amounts.items() if value is not None}
             rows += [((limit.name, limit.unit, name), value) for name, value in known.items()]
-        self._rows[namespace] = tuple(rows)
+        self._rows[key] = tuple(rows)
 
-    def forget(self, namespace: str | None = None) -> None:
-        """Drop the amounts of a namespace, or of all."""
-        if namespace is None:
+    def forget(self, key: LedgerKey | None = None) -> None:
+        """Drop the amounts of a quota, or of all."""
+        if key is None:
             self._rows = {}
         else:
-            self._rows.pop(namespace, None)
+            self._rows.pop(key, None)
 
     def collect(self) -> Iterable[Metric]:
         """The current amounts."""
@@ -160,10 +161,19 @@ class QuotaMetrics(Collector):
             None,
             ("namespace", "limit", "unit", "amount"),
         )
-        for namespace, rows in sorted(self._rows.copy().items()):
+        groups = GaugeMetricFamily(
+            "gpu_admission_quota_group",
+            "Limits of GPUQuotaGroups (hard) and the usage of their namespaces (used, reserved), in GPUs, bytes or devices.",
+            None,
+            ("group", "limit", "unit", "amount"),
+        )
+        for key, rows in sorted(self._rows.copy().items()):
             for labels, value in rows:
-                family.add_metric((namespace, *labels), value)
-        return (family,)
+                if key.namespace:
+                    family.add_metric((key.namespace, *labels), value)
+                else:
+                    groups.add_metric((key.name, *labels), value)
+        return family, groups
 
 
 WAITING_WRITES = ("condition_set", "condition_removed", "event_created", "event_renewed", "failed")

@@ -1,14 +1,14 @@
-"""The presence of replicas: what each has seen of GPUQuotas, in a Lease.
+"""The presence of replicas: what each has seen of quotas and namespaces, in a Lease.
 
-A replica that has a GPUQuota in its cache charges to it. While its cache shows none for a namespace, it asks the API server
-only if the cache may be behind. So a new GPUQuota holds once every replica has seen it, and the leader must know when that
-is. Each replica keeps a Lease with the resourceVersion up to which it has seen GPUQuotas. Three rules make the leader's
-answer certain:
+A replica charges the GPUQuota that its cache shows, and the group that its caches of Namespaces and ClusterGPUQuotas show.
+While they show none for a namespace, it asks the API server only if they may be behind. So a new GPUQuota, or a namespace
+that joins a group, is limited once every replica has seen it, and the leader must know when that is. Each replica keeps a
+Lease with the resourceVersions up to which it has seen each kind. Three rules make the leader's answer certain:
 
-- A replica trusts its cache only while its Lease was renewed less than `trusted` seconds ago.
+- A replica trusts its caches only while its Lease was renewed less than `trusted` seconds ago.
 - The leader waits for a replica until its Lease has not changed for `expired` seconds, which is longer. So a replica that the
-  leader does not wait for reads GPUQuotas from the API server.
-- After a Lease was created, or was not renewed for too long, the replica first compares its cache with a list from the API
+  leader does not wait for reads quotas from the API server.
+- After a Lease was created, or was not renewed for too long, the replica first compares each cache with a list from the API
   server: the leader may have decided without it.
 
 The Lease also names the kinds of which the replica has heard nothing for too long. A leader whose own caches are silent finds
@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.objects import lookup, name_of
 from policies.quota.ledger.recount import awaits_replicas
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA
+from policies.quota.limits.quota import GROUP
 from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, micro_time
@@ -37,7 +39,7 @@ from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import is_older
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import NoReturn
 
     from policies.kubernetes.objects import Object
@@ -45,8 +47,14 @@ if TYPE_CHECKING:
     from webhook.cluster.store import Store
 
 
-_QUOTA = RESOURCES["GPUQuota"]
-_SEEN = "gpu-admission.io/quotas-seen"
+_LEDGERS = ("GPUQuota", GROUP)
+_SEEN = {
+    "GPUQuota": "gpu-admission.io/quotas-seen",
+    CLUSTER_QUOTA: "gpu-admission.io/cluster-quotas-seen",
+    GROUP: "gpu-admission.io/quota-groups-seen",
+    "Namespace": "gpu-admission.io/namespaces-seen",
+}
+"""By kind, the annotation of a Lease with the resourceVersion that the replica has seen."""
 _SILENT = "gpu-admission.io/silent-kinds"
 _CALL_SECONDS = 5.0
 
@@ -58,13 +66,13 @@ class PresenceTiming:
     """Durations in seconds."""
 
     renew: float = 10.0
-    """Between two renewals, if the cache of GPUQuotas does not change."""
+    """Between two renewals, if the caches do not change."""
     look: float = 0.25
-    """Between two looks at the cache of GPUQuotas, for changes that the leader waits for."""
+    """Between two looks at the caches, for changes that the leader waits for."""
     retry: float = 1.0
-    """Between two renewals while the cache is not trusted."""
+    """Between two renewals while a cache is not trusted."""
     trusted: float = 20.0
-    """A replica trusts its cache for this long after it began its last renewal."""
+    """A replica trusts its caches for this long after it began its last renewal."""
     expired: float = 30.0
     """The leader waits for a replica until its Lease was the same for this long."""
     forgotten: float = 600.0
@@ -75,18 +83,26 @@ class PresenceTiming:
             raise ValueError(f"must be 0 < look <= retry <= renew < trusted < expired < forgotten, and is {self}")
 
 
+class _Compared(NamedTuple):
+    """A cache that showed what the API server had listed."""
+
+    store: Store
+    state: str
+    """Of the cache then. A kind that is served, or no longer served, is compared again."""
+
+
 @dataclass(eq=False)
 class Presence:
-    """Keeps the Lease of this replica, and says whether its cache of GPUQuotas can be trusted."""
+    """Keeps the Lease of this replica, and says whether its caches can be trusted."""
 
     client: APIClient
-    """Reads GPUQuotas, and writes the Lease."""
+    """Reads quotas and namespaces, and writes the Lease."""
     namespace: str
     """The namespace of the Lease."""
     identity: str
     """Names this replica in the Lease."""
-    store: Callable[[], Store | None]
-    """Returns the cache of GPUQuotas; None while there is none."""
+    stores: Callable[[], Mapping[str, Store]]
+    """Returns the caches by kind; some are missing while there are none."""
     annotations: Callable[[], Mapping[str, str]] = dict
     """Returns more annotations of the Lease; called at each renewal."""
     silent_kinds: Callable[[], Iterable[str]] = tuple
@@ -98,23 +114,28 @@ class Presence:
     _name: str = field(default="", init=False)
     """The name of the Lease; empty before it is created, and once it is gone."""
     _until: float = field(default=-math.inf, init=False)
-    """Until when the cache is trusted."""
-    _is_compared: bool = field(default=False, init=False)
-    """True once the cache had all GPUQuotas of a list that is newer than the Lease."""
+    """Until when the caches are trusted."""
+    _compared: dict[str, _Compared] = field(default_factory=dict, init=False)
+    """The kinds whose cache agreed with a list that is newer than the Lease."""
     _trouble: str = field(default="", init=False)
 
     @property
     def is_trusted(self) -> bool:
         """True if the cache shows every GPUQuota of which the leader says that all replicas have seen it."""
-        return self._is_compared and self.clockwork.clock() < self._until
+        return self._is_compared("GPUQuota") and self.clockwork.clock() < self._until
+
+    @property
+    def is_trusted_with_groups(self) -> bool:
+        """True if the caches show the same of the group of each namespace, too."""
+        return all(map(self._is_compared, _SEEN)) and self.clockwork.clock() < self._until
 
     async def run(self) -> NoReturn:
         """Renew the Lease until cancelled: now and then, and at changes while the leader waits for replicas."""
         while True:
-            began, version = self.clockwork.clock(), self._cache_version()
+            began, seen = self.clockwork.clock(), self._versions()
             await self._turn(began)
-            pause = self.timing.renew if self._is_compared else self.timing.retry
-            while not self._is_awaited(version) and self.clockwork.clock() < began + pause:
+            pause = self.timing.renew if all(map(self._is_compared, _SEEN)) else self.timing.retry
+            while not self._is_awaited(seen) and self.clockwork.clock() < began + pause:
                 await self.clockwork.sleep(self.timing.look)
 
     async def withdraw(self) -> None:
@@ -132,20 +153,20 @@ class Presence:
     async def _turn(self, began: float) -> None:
         trouble = ""
         try:
-            if await self._renew(began) and not self._is_compared:
-                stored = await list_all(self.client, _QUOTA)
-                store = self.store()
-                self._is_compared = store is not None and _uids(stored) <= _uids(store.list())
+            if await self._renew(began):
+                for kind in _SEEN:
+                    if not self._is_compared(kind):
+                        await self._compare(kind)
         except ClusterError as error:
             trouble = str(error)
         if trouble and trouble != self._trouble:
-            _logger.warning("GPUQuotas are read live, because the Lease of this replica is not kept: %s", trouble)
+            _logger.warning("quotas are read live, because the Lease of this replica is not kept: %s", trouble)
         self._trouble = trouble
 
     async def _renew(self, began: float) -> bool:
         """Write the Lease; False if it was deleted meanwhile."""
         if began >= self._until:
-            self._is_compared = False
+            self._compared = {}
         if not self._name:
             name = f"gpu-admission-{secrets.token_hex(5)}"
             lease = self._state()
@@ -164,26 +185,52 @@ class Presence:
         self._until = began + self.timing.trusted
         return True
 
+    async def _compare(self, kind: str) -> None:
+        """Note whether the cache of a kind shows what the API server lists."""
+        stores = self.stores()
+        if (store := stores.get(kind)) is None:
+            return
+        has_no_groups = self._is_compared(CLUSTER_QUOTA) and not len(stores[CLUSTER_QUOTA])
+        if has_no_groups and kind in (GROUP, "Namespace"):
+            is_shown = True  # the leader has said nothing about groups, and waits for this replica from now on
+        else:
+            try:
+                stored = await list_all(self.client, RESOURCES[kind])
+            except APIError as error:
+                if not error.is_not_found:
+                    raise
+                is_shown = store.state == "absent"
+            else:
+                is_shown = store.state != "absent" and _shows(store, stored, only_new=kind == "GPUQuota")
+        if is_shown:
+            self._compared[kind] = _Compared(store, store.state)
+
+    def _is_compared(self, kind: str) -> bool:
+        found = self._compared.get(kind)
+        return found is not None and (found.store.state == "absent") is (found.state == "absent")
+
     def _state(self) -> Object:
         """The fields of the Lease that each renewal writes."""
-        store = self.store()
         spec = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": round(self.timing.expired),
             "renewTime": micro_time(self.clockwork.now()),
         }
-        seen = "" if store is None else store.resource_version
-        metadata = {"annotations": {**self.annotations(), _SEEN: seen, _SILENT: ",".join(sorted(self.silent_kinds()))}}
+        seen = {_SEEN[kind]: version for kind, version in self._versions().items()}
+        metadata = {"annotations": {**self.annotations(), **seen, _SILENT: ",".join(sorted(self.silent_kinds()))}}
         return {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
 
-    def _is_awaited(self, version: int) -> bool:
-        """True if the cache changed since a version, and replicas may not have seen some GPUQuota."""
-        store = self.store()
-        return store is not None and store.version != version and store.counts(awaits_replicas).get(True, 0) > 0
+    def _is_awaited(self, seen: Mapping[str, str]) -> bool:
+        """True if the caches have seen more, and replicas may not have seen some quota or group."""
+        if seen == self._versions():
+            return False
+        stores = self.stores()
+        return any(stores[kind].counts(awaits_replicas).get(True, 0) > 0 for kind in _LEDGERS if kind in stores)
 
-    def _cache_version(self) -> int:
-        store = self.store()
-        return -1 if store is None else store.version
+    def _versions(self) -> Mapping[str, str]:
+        """By kind, the resourceVersion that its cache has reached; empty while it has no objects."""
+        stores = self.stores()
+        return {kind: stores[kind].resource_version if kind in stores else "" for kind in _SEEN}
 
 
 class _LeaseState(NamedTuple):
@@ -246,13 +293,17 @@ class Presences:
         }
         self._trouble = ""
 
-    def why_unseen(self, version: str) -> str:
-        """A clause why replicas may not have seen GPUQuotas up to a resourceVersion; empty if all have."""
+    def why_unseen(self, versions: Mapping[str, str]) -> str:
+        """A clause why replicas may not have seen kinds up to these versions; empty if all have.
+
+        The versions must have been known before the last look: a replica whose Lease it did not show reads them from the API
+        server. For what a cache shows, `Store.changed_version` is the version to wait for.
+        """
         if self._trouble:
             return self._trouble
         now = self.clock()
         waited_for = (each for each in self._present.values() if now - each.since < self.timing.expired)
-        behind = sorted(holder_of(each.lease) for each in waited_for if _is_behind(each.lease, version))
+        behind = sorted(holder_of(each.lease) for each in waited_for if _is_behind(each.lease, versions))
         return f"{', '.join(behind)} {'have' if len(behind) > 1 else 'has'} not seen it" if behind else ""
 
     def replica_that_hears(self, kinds: Iterable[str], besides: str) -> str:
@@ -281,10 +332,19 @@ class Presences:
                 raise
 
 
-def _is_behind(lease: Object, version: str) -> bool:
-    seen = lookup(lease, ("metadata", "annotations", _SEEN))
-    return not isinstance(seen, str) or not seen or is_older(seen, version)
+def _is_behind(lease: Object, versions: Mapping[str, str]) -> bool:
+    for kind, version in versions.items():
+        seen = lookup(lease, ("metadata", "annotations", _SEEN[kind]))
+        if not isinstance(seen, str) or not seen or is_older(seen, version):
+            return True
+    return False
 
 
-def _uids(documents: Iterable[Object]) -> set[object]:
-    return {lookup(each, ("metadata", "uid")) for each in documents}
+def _shows(store: Store, stored: Sequence[Object], *, only_new: bool) -> bool:
+    """True if a cache shows the objects of a list, and all their changes unless only new ones matter."""
+    uids, shown = ({lookup(each, ("metadata", "uid")) for each in objects} for objects in (stored, store.list()))
+    if only_new:
+        return uids <= shown
+    # Alike labels do not suffice: they may have changed in between, and the cache still has to show that.
+    versions = (str(lookup(each, ("metadata", "resourceVersion"))) for each in stored)
+    return uids == shown and not any(is_older(store.resource_version, version) for version in versions)

@@ -1,4 +1,4 @@
-"""The pods and claims of a namespace by which quotas are counted, from the caches or by quorum."""
+"""The pods and claims by which quotas are counted, from the caches or by quorum."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.cluster.store import Store
     from webhook.cluster.watched_kinds import Watched
+    from webhook.ledger import LedgerKey
 
 
 _logger = logging.getLogger("gpu_admission.controllers")
@@ -54,11 +55,14 @@ _MEASURED_BY = ("Node", "DeviceClass", "ResourceSlice")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The objects of one kind in one namespace at one moment."""
+    """The objects of one kind in some namespaces."""
 
     objects: Sequence[Object]
     version: str
-    """The resourceVersion of the list; empty for a kind that the API server does not serve."""
+    """The resourceVersion of the newest list; empty for a kind that the API server does not serve.
+
+    An object that an older one of the lists lacks has an open charge, which only its own sight closes.
+    """
 
     def shows_the_same(self, other: Listed) -> bool:
         """True if both have the identical objects."""
@@ -67,7 +71,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """The two lists of a namespace, possibly of different moments."""
+    """The pods and the claims of a quota, possibly of different moments."""
 
     pods: Listed
     claims: Listed
@@ -83,7 +87,7 @@ class Both:
 
 @dataclass(eq=False)
 class Lists:
-    """Provides the lists of a namespace."""
+    """Provides the lists of the namespaces of a quota."""
 
     client: APIClient
     view: ClusterView
@@ -91,14 +95,14 @@ class Lists:
     """Returns the caches by kind."""
     clock: Callable[[], float]
     """Returns monotonic seconds."""
-    _held: dict[str, tuple[float, Both]] = field(default_factory=dict, init=False)
+    _held: dict[LedgerKey, tuple[float, Sequence[str], Both]] = field(default_factory=dict, init=False)
 
-    def forget(self, namespace: str | None = None) -> None:
-        """Drop the held lists of a namespace, or of all."""
-        if namespace is None:
+    def forget(self, key: LedgerKey | None = None) -> None:
+        """Drop the held lists of a quota, or of all."""
+        if key is None:
             self._held = {}
         else:
-            self._held.pop(namespace, None)
+            self._held.pop(key, None)
 
     def versions(self) -> dict[str, str]:
         """The resourceVersions of the caches, as annotations of the leader's Lease."""
@@ -148,9 +152,9 @@ class Lists:
             return False
         return True
 
-    def unknown(self, namespace: str) -> str:
+    def unknown(self, namespaces: Iterable[str]) -> str:
         """The reason why nothing can be counted now, without a full stop; empty if it can."""
-        missing = [kind for kind in _COUNTED if self.view.list(kind, namespace) is UNKNOWN]
+        missing = [kind for each in namespaces for kind in _COUNTED if self.view.list(kind, each) is UNKNOWN]
         missing += [kind for kind in _MEASURED_BY if self.view.list(kind) is UNKNOWN]
         if not missing:
             return ""
@@ -163,40 +167,45 @@ class Lists:
         seen = [store.gone for store in self.stores().values() if store.gone is not None]
         return frozenset(charge.uid for charge in charges if any(charge.uid in gone for gone in seen))
 
-    def now(self, namespace: str) -> Both:
+    def now(self, key: LedgerKey, namespaces: Sequence[str]) -> Both:
         """The lists of the caches, or those read last if they are newer."""
-        cached = Both(self._cached_list("Pod", namespace), self._cached_list("ResourceClaim", namespace))
-        since, held = self._held.get(namespace, (0.0, cached))
-        if held is not cached and self.clock() < since + _HELD_SECONDS:
+        cached = Both(self._cached_list("Pod", namespaces), self._cached_list("ResourceClaim", namespaces))
+        since, read, held = self._held.get(key, (0.0, namespaces, cached))
+        if held is not cached and read == namespaces and self.clock() < since + _HELD_SECONDS:
             both = Both(_newer(held.pods, cached.pods), _newer(held.claims, cached.claims))
             if both.pods is held.pods or both.claims is held.claims:
                 return both
-        self._held.pop(namespace, None)
+        self._held.pop(key, None)
         return cached
 
-    async def by_quorum(self, namespace: str) -> Both:
+    async def by_quorum(self, key: LedgerKey, namespaces: Sequence[str]) -> Both:
         """The newest lists, by quorum.
 
         Raises:
             ClusterError: The API server did not answer, or stopped within a list.
         """
-        both = Both(await self._read("Pod", namespace), await self._read("ResourceClaim", namespace))
-        self._held[namespace] = self.clock(), both
+        both = Both(await self._read("Pod", namespaces), await self._read("ResourceClaim", namespaces))
+        self._held[key] = self.clock(), namespaces, both
         return both
 
-    def _cached_list(self, kind: str, namespace: str) -> Listed:
+    def _cached_list(self, kind: str, namespaces: Sequence[str]) -> Listed:
         store = self.stores()[kind]
-        return Listed(store.list(namespace), store.resource_version)
+        if len(namespaces) == 1:
+            return Listed(store.list(namespaces[0]), store.resource_version)
+        return Listed([found for each in namespaces for found in store.list(each)], store.resource_version)
 
-    async def _read(self, kind: str, namespace: str) -> Listed:
-        if self.stores()[kind].state == "absent":
+    async def _read(self, kind: str, namespaces: Sequence[str]) -> Listed:
+        store = self.stores()[kind]
+        if store.state == "absent":
             return Listed((), "")
-        each, version = _COUNTED[kind], ""
+        each, version = _COUNTED[kind], "" if namespaces else store.resource_version
         objects: list[Object] = []
         trim = trim_for(each.resource)
-        async for page in raw_pages(self.client, each.resource, namespace, each.query, limit=PAGE):
-            objects += (kept for item in page.items if (kept := trim(item)) is not None)
-            version = page.resource_version
+        for namespace in namespaces:
+            async for page in raw_pages(self.client, each.resource, namespace, each.query, limit=PAGE):
+                objects += (kept for item in page.items if (kept := trim(item)) is not None)
+                if not version or is_older(version, page.resource_version):
+                    version = page.resource_version
         return Listed(objects, version)
 
 
@@ -210,8 +219,11 @@ def _newer(held: Listed, cached: Listed) -> Listed:
 
 @dataclass
 class Count:
-    """One count of a namespace; may run several times on newer ledgers, and the last run counts."""
+    """One count of a quota; may run several times on newer ledgers, and the last run counts."""
 
+    key: LedgerKey
+    namespaces: Sequence[str]
+    """The namespaces of a group; empty for the GPUQuota of a namespace."""
     both: Both
     terms: Terms
     kept: Kept
@@ -263,7 +275,12 @@ class Count:
             return ledger
         self.began_anew = is_foreign or self.began_anew or self.kept.began_anew
         self._note(snapshot, ledger)
-        after = without_charges(self.allowances, after)
+        after = replace(without_charges(self.allowances, after), namespaces=tuple(self.namespaces))
+        if not self.key.namespace:
+            # They count in the group that their namespace has now, which every replica has seen.
+            counted = {*self.namespaces, ""}
+            left = [each for each in after.reservations if object_namespace(self.key, each) not in counted]
+            after = without_charges(left, after)
         ready = ready_condition(after, quota, guesses_memory=self.terms.guesses_memory, began_anew=self.began_anew)
         wanted = ready, *self.conditions
         conditions = with_conditions(after.conditions, wanted, generation_of(document), self.time)
@@ -274,12 +291,17 @@ class Count:
         return after
 
     def _snapshot(self, ledger: Ledger) -> Snapshot:
-        charged = {(charge.uid, charge.name): charge.of for charge in ledger.reservations if charge.of is not None}
+        charged = {
+            (each.uid, object_name(self.key, each)): each.of for each in ledger.reservations if each.of is not None
+        }
         pods, claims = self.kept.counter.count(
             self.both.pods.objects, self.both.claims.objects, self.terms, charged=charged
         )
         gone = self.gone(ledger.reservations)
         shares = self.kept.counter.shares((charge.uid for charge in ledger.reservations), self.terms.view)
+        if not self.key.namespace:
+            homes = {charge.uid: object_namespace(self.key, charge) for charge in ledger.reservations}
+            shares = {uid: replace(each, name=f"{homes[uid]}/{each.name}") for uid, each in shares.items()}
         return Snapshot(pods, claims, *self.both.versions(ledger.counted), gone, shares)
 
     def _note(self, snapshot: Snapshot, before: Ledger) -> None:
@@ -296,6 +318,16 @@ class Count:
             self.uids = self.uids.difference(each.uid for each in new)
         else:
             self.uncharged = tuple(f"{each.kind} {each.name}" for each in new if any(each.amounts.values()))
+
+
+def object_namespace(key: LedgerKey, charge: OpenCharge) -> str:
+    """The namespace of a charged object, with which names in a group begin; empty for an allowance."""
+    return key.namespace or ("" if charge.kind == ALLOWANCE else charge.name.partition("/")[0])
+
+
+def object_name(key: LedgerKey, charge: OpenCharge) -> str:
+    """The name of a charged object, without the namespace that it has in the ledger of a group."""
+    return charge.name if key.namespace else charge.name.partition("/")[2]
 
 
 def without_charges(charges: Iterable[OpenCharge], ledger: Ledger) -> Ledger:
@@ -315,8 +347,10 @@ class Basis:
     both: Both
     gone: frozenset[str]
     """The UIDs of charges whose objects were created and deleted."""
+    namespaces: Sequence[str]
+    """The namespaces that are counted."""
     groups: Sequence[Object]
-    """The PodGroups of the namespace."""
+    """Their PodGroups."""
     facts: tuple[Any, ...]
     conditions: Sequence[Object]
 
@@ -327,6 +361,7 @@ class Basis:
             and self.document is other.document
             and self.both.shows_the_same(other.both)
             and self.gone == other.gone
+            and self.namespaces == other.namespaces
             and self.groups == other.groups
             and self.conditions == other.conditions
             and self.facts == other.facts
@@ -335,14 +370,16 @@ class Basis:
 
 @dataclass
 class Kept:
-    """The state of a GPUQuota between two rounds."""
+    """The state of a quota between two rounds."""
 
     uid: str
     spec: tuple[Object, Quota] | None = None
     """The last parsed object, and its quota."""
     counter: Counter = field(default_factory=Counter)
-    awaited: str = ""
-    """The resourceVersion of the GPUQuota that replicas may not have seen; empty once all have."""
+    awaited: Mapping[str, str] = field(default_factory=dict)
+    """The resourceVersions by kind that replicas may not have seen; empty once all have."""
+    members: tuple[str, ...] | None = None
+    """The namespaces of a group, as this leader saw them last; None before."""
     known: frozenset[str] | None = None
     """The UIDs of the last count; None before the first count of this leader."""
     began_anew: bool = False
@@ -392,48 +429,51 @@ class Expiry:
     view: ClusterView
     clock: Callable[[], float]
     """Returns monotonic seconds."""
-    _since: dict[str, dict[_Charge, float]] = field(default_factory=dict, init=False)
+    _since: dict[LedgerKey, dict[_Charge, float]] = field(default_factory=dict, init=False)
 
-    def forget(self, namespace: str | None = None) -> None:
-        """Start again, in a namespace or everywhere."""
-        if namespace is None:
+    def forget(self, key: LedgerKey | None = None) -> None:
+        """Start again, in a ledger or everywhere."""
+        if key is None:
             self._since = {}
         else:
-            self._since.pop(namespace, None)
+            self._since.pop(key, None)
 
-    async def gone(self, namespace: str, charges: Iterable[OpenCharge]) -> list[OpenCharge]:
-        """The charges of a namespace without an object that needs them.
+    async def gone(self, key: LedgerKey, charges: Iterable[OpenCharge]) -> list[OpenCharge]:
+        """The charges of a ledger without an object that needs them.
 
         The object does not exist, is a pod without GPUs, or a PodGroup without a pod that waits for its claims.
 
         Args:
-            namespace: The namespace of the ledger.
+            key: Of the ledger.
             charges: All charges that remain after a count.
 
         Raises:
             ClusterError: The API server did not answer.
         """
-        now, before = self.clock(), self._since.get(namespace, {})
+        now, before = self.clock(), self._since.get(key, {})
         unseen = {
             (charge.uid, charge.time): charge for charge in charges if OWN in charge.pieces or charge.kind != "Pod"
         }
-        since = self._since[namespace] = {key: before.get(key, now) for key in unseen}
+        since = self._since[key] = {charge: before.get(charge, now) for charge in unseen}
         limits = {
-            key: _ALLOWANCE_SECONDS if each.kind == ALLOWANCE else _UNSEEN_SECONDS for key, each in unseen.items()
+            charge: _ALLOWANCE_SECONDS if each.kind == ALLOWANCE else _UNSEEN_SECONDS for charge, each in unseen.items()
         }
-        due = [unseen[key] for key, moment in since.items() if now >= moment + limits[key]][:_MOST_LOOKUPS]
-        exist = await asyncio.gather(*(self._exists(namespace, charge) for charge in due))
+        due = [unseen[charge] for charge, moment in since.items() if now >= moment + limits[charge]][:_MOST_LOOKUPS]
+        exist = await asyncio.gather(*(self._exists(key, charge) for charge in due))
         since.update({(charge.uid, charge.time): now for charge, exists in zip(due, exist, strict=True) if exists})
         return [charge for charge, exists in zip(due, exist, strict=True) if not exists]
 
-    async def _exists(self, namespace: str, charge: OpenCharge) -> bool:
+    async def _exists(self, key: LedgerKey, charge: OpenCharge) -> bool:
         if charge.kind == ALLOWANCE:
             return False  # its replica writes it again every few seconds
+        namespace, name = object_namespace(key, charge), object_name(key, charge)
+        if not name:
+            return False  # a forged charge in the ledger of a group
         if charge.kind == POD_GROUP:
-            return self._is_awaited(namespace, charge)
+            return self._is_awaited(namespace, name, charge.uid)
         resource = RESOURCES["Pod" if charge.kind == "Pod" else "ResourceClaim"]
         try:
-            path = resource.path(namespace, charge.name)
+            path = resource.path(namespace, name)
         except ValueError:
             return False  # a forged charge: no object can have this name
         found: Object | None = await get_if_exists(self.client, path)
@@ -441,7 +481,7 @@ class Expiry:
         is_counted = found is not None and trim_for(resource)(found) is not None
         return is_counted and bool(lookup(found, ("metadata", "uid")) == charge.uid)
 
-    def _is_awaited(self, namespace: str, charge: OpenCharge) -> bool:
+    def _is_awaited(self, namespace: str, name: str, uid: str) -> bool:
         """True if a PodGroup has a pod, so that a claim may still be created for it.
 
         The caches suffice: after two minutes they show every stored pod, and a later claim is charged itself. While
@@ -449,10 +489,6 @@ class Expiry:
         """
         for pod in self.view.known_objects("Pod", namespace):
             group = pod_group(pod, namespace, self.view)
-            if group is UNKNOWN:
-                is_of_charge = pod_group_name(pod) == charge.name
-            else:
-                is_of_charge = group is not None and group.uid == charge.uid
-            if is_of_charge:
+            if pod_group_name(pod) == name if group is UNKNOWN else group is not None and group.uid == uid:
                 return True
         return False

@@ -17,22 +17,24 @@ from policies.devices.pod_groups import POD_GROUP
 from policies.kubernetes.objects import lookup, name_of, namespace_of, with_conditions
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.counter import Terms
+from policies.quota.counting import namespaces_of
 from policies.quota.ledger.allowances import has_allowance
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.recount import (
     enforced_condition,
+    group_condition,
     not_counted_condition,
     says_that_all_have_seen,
     unreadable_condition,
 )
-from policies.quota.limits.quota import QUOTA_NAME, QuotaError, is_enforced
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA
+from policies.quota.limits.quota import GROUP, QUOTA_NAME, QuotaError, is_enforced
 from policies.rules.settings.exemptions import exemption_in_cluster
 from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.live import generation_of
-from webhook.cluster.resources import RESOURCES
 from webhook.controllers.metrics import IncompleteRound
 from webhook.controllers.quota_count import Basis, Count, Expiry, Kept, Lists, without_charges
 from webhook.ledger import LedgerKey
@@ -56,7 +58,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("gpu_admission.controllers")
 
-_QUOTA = RESOURCES["GPUQuota"]
+_MEMBERSHIP = (GROUP, CLUSTER_QUOTA, "Namespace")
+"""The kinds from which the namespaces of a group follow."""
 _AT_ONCE = 4
 _COUNT_SECONDS = 120.0
 _TRIES = 3
@@ -71,7 +74,7 @@ _MANY_CHARGES = 64
 
 @dataclass(eq=False)
 class QuotaRound:
-    """Counts every GPUQuota of the cluster whose input changed."""
+    """Counts every GPUQuota and GPUQuotaGroup of the cluster whose input changed."""
 
     client: APIClient
     """Talks to the API server."""
@@ -99,7 +102,7 @@ class QuotaRound:
     """The versions of the last complete round."""
     _lists: Lists = field(init=False)
     _expiry: Expiry = field(init=False)
-    _kept: dict[str, Kept] = field(default_factory=dict, init=False)
+    _kept: dict[LedgerKey, Kept] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._lists = Lists(self.client, self.view, self.stores, self.clockwork.clock)
@@ -113,7 +116,7 @@ class QuotaRound:
         self.metrics.forget()
 
     async def round(self) -> None:
-        """Count every GPUQuota once.
+        """Count every quota once.
 
         Raises:
             IncompleteRound: Some could not be counted, or GPUQuotas are unknown.
@@ -121,19 +124,23 @@ class QuotaRound:
         listed = self.view.list("GPUQuota")
         if listed is UNKNOWN:
             raise IncompleteRound("GPUQuotas are unknown, so none is counted")
-        stored = {namespace_of(each): each for each in listed if name_of(each) == QUOTA_NAME}
+        stored = {LedgerKey.of_namespace(namespace_of(each)): each for each in listed if name_of(each) == QUOTA_NAME}
+        knows_groups = all(self.view.list(kind) is not UNKNOWN for kind in _MEMBERSHIP)
+        if knows_groups:
+            stored |= {LedgerKey.of_group(name_of(each)): each for each in self.view.known_objects(GROUP)}
         if not self.counted:
             self.counted = await self._lists.note_deletions(self.inherited())
         begun = self._lists.versions()
         if stored:
             await run_spread(partial(warm, self.view), _COUNT_SECONDS)
-        for namespace in self._kept.keys() - stored.keys():
-            self._forget(namespace)
-        is_awaited = any(self._keep(namespace, document).awaited for namespace, document in stored.items())
+        for key in self._kept.keys() - stored.keys():
+            if key.namespace or knows_groups:
+                self._forget(key)
+        is_awaited = any(self._keep(key, document).awaited for key, document in stored.items())
         if is_awaited or self.presences.is_due:
             await self.presences.look()
         turns = asyncio.Semaphore(_AT_ONCE)
-        looks = (self._look_in_turn(turns, namespace, document) for namespace, document in stored.items())
+        looks = (self._look_in_turn(turns, key, document) for key, document in stored.items())
         results = await asyncio.gather(*looks, return_exceptions=True)
         problems = [(where, each) for where, each in zip(stored, results, strict=True) if each is not None]
         for _, problem in problems:
@@ -141,86 +148,110 @@ class QuotaRound:
                 raise problem
         if problems:
             more = f"; and {len(problems) - 1} more" if len(problems) > 1 else ""
-            raise IncompleteRound(
-                f"some GPUQuotas could not be counted: namespace {problems[0][0]}: {problems[0][1]}{more}"
-            )
+            raise IncompleteRound(f"some quotas could not be counted: {problems[0][0].label}: {problems[0][1]}{more}")
         self.counted, self._reached = self._reached or self.counted, begun
 
-    async def _look_in_turn(self, turns: asyncio.Semaphore, namespace: str, document: Object) -> None:
+    async def _look_in_turn(self, turns: asyncio.Semaphore, key: LedgerKey, document: Object) -> None:
         async with turns:
-            await self._look(namespace, document)
+            await self._look(key, document)
 
-    async def _look(self, namespace: str, document: Object) -> None:
-        kept = self._keep(namespace, document)
+    async def _look(self, key: LedgerKey, document: Object) -> None:
+        kept = self._keep(key, document)
         unseen = self.presences.why_unseen(kept.awaited) if kept.awaited else ""
         is_new = bool(kept.awaited) and not unseen
-        enforced = self._enforced_condition(namespace, unseen)
+        namespaces = _counted_namespaces(key, document, kept, all_have_seen=not unseen)
+        enforced = self._enforced_condition(key, namespaces, unseen)
         try:
             quota = kept.read(document)
         except QuotaError as error:
-            self.metrics.forget(namespace)
-            await self._write_unreadable(namespace, document, error, enforced)
+            self.metrics.forget(key)
+            await self._write_unreadable(key, document, error, enforced)
             return
-        if why := self._lists.unknown(namespace):
+        if why := self._lists.unknown(namespaces):
             # What replicas missed must be counted before the quota is said to hold.
             conditions = not_counted_condition(why), *(() if is_new else enforced)
-            await self._write_not_counted(kept, namespace, quota, document, conditions)
+            await self._write_not_counted(kept, key, quota, document, conditions)
             return
         terms = Terms(quota, self.view, self.settings().quota)
         # By quorum once all replicas have seen the quota: the caches may lack pods that a replica admitted before.
         reads = kept.known is None or is_new
-        both = await self._lists.by_quorum(namespace) if reads else self._lists.now(namespace)
+        both = await self._lists.by_quorum(key, namespaces) if reads else self._lists.now(key, namespaces)
         gone = self._lists.gone(kept.ledger.reservations)
-        groups = self.view.known_objects(POD_GROUP, namespace)
-        basis = Basis(document, both, gone, groups, terms.facts, enforced)
+        groups = [each for namespace in namespaces for each in self.view.known_objects(POD_GROUP, namespace)]
+        basis = Basis(document, both, gone, namespaces, groups, terms.facts, enforced)
         if not basis.is_like(kept.settled):
-            await self._count(namespace, kept, terms, basis)
+            await self._count(key, kept, terms, basis)
         if is_new:
-            kept.awaited = ""
-        await self._expire(namespace, kept, terms, basis)
+            kept.awaited = {}
+        await self._expire(key, kept, terms, basis)
 
-    def _keep(self, namespace: str, document: Object) -> Kept:
+    def _keep(self, key: LedgerKey, document: Object) -> Kept:
         """The state between rounds; empty for a new object with the name of an old one."""
-        if namespace in self._kept and not self._kept[namespace].is_of(document):
-            self._forget(namespace)
-        if namespace not in self._kept:
+        if key in self._kept and not self._kept[key].is_of(document):
+            self._forget(key)
+        kept = self._kept.get(key)
+        if kept is None:
             was_seen = says_that_all_have_seen(Ledger.read(document).conditions)
-            version = "" if was_seen else str(lookup(document, ("metadata", "resourceVersion")))
-            self._kept[namespace] = Kept(str(lookup(document, ("metadata", "uid"))), awaited=version)
-        return self._kept[namespace]
+            awaited = {} if was_seen else {key.kind: str(lookup(document, ("metadata", "resourceVersion")))}
+            kept = self._kept[key] = Kept(str(lookup(document, ("metadata", "uid"))), awaited=awaited)
+        if not key.namespace:
+            self._note_members(kept, document)
+        return kept
 
-    def _forget(self, namespace: str) -> None:
-        self._kept.pop(namespace, None)
-        self._lists.forget(namespace)
-        self._expiry.forget(namespace)
-        self.metrics.forget(namespace)
+    def _note_members(self, kept: Kept, document: Object) -> None:
+        """Note which namespaces a group has now; replicas must see that before it holds."""
+        members = tuple(namespaces_of(document, self.view))
+        if members == kept.members:
+            return
+        is_known = kept.members is None and not kept.awaited and members == Ledger.read(document).namespaces
+        kept.members = members
+        if not is_known:
+            stores = self.stores()
+            kept.awaited = {kind: stores[kind].changed_version for kind in _MEMBERSHIP}
+
+    def _forget(self, key: LedgerKey) -> None:
+        self._kept.pop(key, None)
+        self._lists.forget(key)
+        self._expiry.forget(key)
+        self.metrics.forget(key)
 
     async def _count(
-        self, namespace: str, kept: Kept, terms: Terms, basis: Basis, *, allowances: Sequence[OpenCharge] = ()
+        self, key: LedgerKey, kept: Kept, terms: Terms, basis: Basis, *, allowances: Sequence[OpenCharge] = ()
     ) -> None:
         """Count, with newer lists if the ledger has newer ones; drops allowances in the same write."""
         both, foreign = basis.both, None
         for attempt in range(_TRIES):
             if attempt:
-                both = await self._lists.by_quorum(namespace)
-            count = Count(both, terms, kept, basis.conditions, self._time(), self._lists.gone, foreign, allowances)
+                both = await self._lists.by_quorum(key, basis.namespaces)
+            count = Count(
+                key,
+                basis.namespaces if not key.namespace else (),
+                both,
+                terms,
+                kept,
+                basis.conditions,
+                self._time(),
+                self._lists.gone,
+                foreign,
+                allowances,
+            )
             before = Ledger.read(basis.document, kept.ledger)
             after = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
             is_written = after is not before
             must_be_soon = bool(allowances) or _is_awaited(kept, count, before)
             if is_written and not must_be_soon and self._may_wait(kept, before, after):
-                self._take(namespace, kept, count)
+                self._take(key, kept, count)
                 # What is kept differs from the stored ledger, so the input of an earlier count must be counted again.
                 kept.settled = None
                 return
-            if is_written and await self.writer.change(LedgerKey.of_namespace(namespace), count.make) is None:
-                self._forget(namespace)
+            if is_written and await self.writer.change(key, count.make) is None:
+                self._forget(key)
                 return
             if is_written:
                 kept.closable_since = None
                 kept.last_close = self.clockwork.clock() if _only_closes(before, after) else kept.last_close
             if not count.outdated:
-                self._take(namespace, kept, count)
+                self._take(key, kept, count)
                 kept.settled = None if is_written else replace(basis, both=both)
                 return
             foreign = count.ledger.counted
@@ -239,66 +270,64 @@ class QuotaRound:
         since = kept.closable_since if has_allowance(before) else kept.last_close
         return now < since + _CLOSE_SECONDS
 
-    def _take(self, namespace: str, kept: Kept, count: Count) -> None:
+    def _take(self, key: LedgerKey, kept: Kept, count: Count) -> None:
         """Keep the result of a count, and report uncharged objects."""
         if count.is_behind:
             return
         if count.began_anew and not kept.began_anew:
             _logger.warning(
                 "the ledger was counted from newer lists than the API server has; the count started again",
-                extra={"fields": {"namespace": namespace}},
+                extra={"fields": {"quota": key.label}},
             )
         kept.known, kept.ledger, kept.began_anew = count.uids, count.ledger, count.began_anew
-        self.metrics.show(namespace, count.terms.quota, count.ledger)
-        if count.uncharged and not self._exempt(namespace):
+        self.metrics.show(key, count.terms.quota, count.ledger)
+        if count.uncharged and not (key.namespace and self._exempt(key.namespace)):
             self.metrics.count_drift(len(count.uncharged))
             found = ", ".join(count.uncharged[:_SHOWN])
             _logger.warning(
                 "%d pods and claims had no charge and count now: %s",
                 len(count.uncharged),
                 found,
-                extra={"fields": {"namespace": namespace}},
+                extra={"fields": {"quota": key.label}},
             )
 
-    async def _expire(self, namespace: str, kept: Kept, terms: Terms, basis: Basis) -> None:
+    async def _expire(self, key: LedgerKey, kept: Kept, terms: Terms, basis: Basis) -> None:
         """Drop charges whose object does not exist, and allowances of replicas that have ended."""
-        gone = await self._expiry.gone(namespace, kept.ledger.reservations)
+        gone = await self._expiry.gone(key, kept.ledger.reservations)
         if not gone:
             return
         allowances = [charge for charge in gone if charge.kind == ALLOWANCE]
         if others := [charge for charge in gone if charge.kind != ALLOWANCE]:
-            await self.writer.change(
-                LedgerKey.of_namespace(namespace), lambda ledger, _quota, _document: without_charges(others, ledger)
-            )
+            await self.writer.change(key, lambda ledger, _quota, _document: without_charges(others, ledger))
             self.metrics.count_expired(len(others))
             _logger.info(
                 "dropped %d charges whose objects do not exist",
                 len(others),
-                extra={"fields": {"namespace": namespace, "first": f"{others[0].kind} {others[0].name}"}},
+                extra={"fields": {"quota": key.label, "first": f"{others[0].kind} {others[0].name}"}},
             )
         if allowances:
             # What was admitted out of them was stored long ago. It is counted in the same write: otherwise another leader
             # could still count older lists that lack it.
-            both = await self._lists.by_quorum(namespace)
-            await self._count(namespace, kept, terms, replace(basis, both=both), allowances=allowances)
+            both = await self._lists.by_quorum(key, basis.namespaces)
+            await self._count(key, kept, terms, replace(basis, both=both), allowances=allowances)
             _logger.info(
                 "counted what %d allowances of replicas that have ended may have admitted",
                 len(allowances),
-                extra={"fields": {"namespace": namespace, "first": allowances[0].name}},
+                extra={"fields": {"quota": key.label, "first": allowances[0].name}},
             )
 
     async def _write_not_counted(
-        self, kept: Kept, namespace: str, quota: Quota, document: Object, conditions: Sequence[Object]
+        self, kept: Kept, key: LedgerKey, quota: Quota, document: Object, conditions: Sequence[Object]
     ) -> None:
         """Write that nothing is counted now; the last count and every charge since stay valid."""
         ledger = Ledger.read(document)
-        self.metrics.show(namespace, quota, ledger)
+        self.metrics.show(key, quota, ledger)
         make = partial(_with_conditions, kept, conditions, self._time())
         if make(ledger, quota, document) is not ledger:
-            await self.writer.change(LedgerKey.of_namespace(namespace), make)
+            await self.writer.change(key, make)
 
     async def _write_unreadable(
-        self, namespace: str, document: Object, error: QuotaError, enforced: Sequence[Object]
+        self, key: LedgerKey, document: Object, error: QuotaError, enforced: Sequence[Object]
     ) -> None:
         """Write that the spec is invalid, and leave the rest of the status as it is."""
         before = Ledger.read(document).conditions
@@ -308,7 +337,7 @@ class QuotaRound:
             return
         guard = {"resourceVersion": lookup(document, ("metadata", "resourceVersion"))}
         body = {"metadata": guard, "status": {"conditions": conditions}}
-        path = _QUOTA.path(namespace, QUOTA_NAME, "status")
+        path = key.path("status")
         try:
             await self.client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH)
         except APIError as refusal:
@@ -316,18 +345,34 @@ class QuotaRound:
             if not (refusal.is_not_found or refusal.is_conflict):
                 raise
 
-    def _enforced_condition(self, namespace: str, unseen: str) -> tuple[Object, ...]:
-        """The condition Enforced; empty if the namespace is unknown, which keeps the stored one."""
-        if self.view.get("Namespace", namespace) is UNKNOWN:
+    def _enforced_condition(self, key: LedgerKey, namespaces: Sequence[str], unseen: str) -> tuple[Object, ...]:
+        """The condition Enforced; empty if a namespace is unknown, which keeps the stored one."""
+        if any(self.view.get("Namespace", each) is UNKNOWN for each in namespaces):
             return ()
-        is_closed = is_enforced(namespace, self.view)
-        return (enforced_condition(namespace, self._exempt(namespace), is_enforced=is_closed, unseen=unseen),)
+        exempt = {each: why for each in namespaces if (why := self._exempt(each))}
+        if key.namespace:
+            is_closed = is_enforced(key.namespace, self.view)
+            why = exempt.get(key.namespace, "")
+            return (enforced_condition(key.namespace, why, is_enforced=is_closed, unseen=unseen),)
+        open_ones = [each for each in namespaces if not is_enforced(each, self.view)]
+        return (group_condition(exempt, open_ones, unseen=unseen),)
 
     def _exempt(self, namespace: str) -> str:
         return exemption_in_cluster("quota", namespace, self.settings())
 
     def _time(self) -> str:
         return rfc3339(self.clockwork.now())
+
+
+def _counted_namespaces(key: LedgerKey, document: Object, kept: Kept, *, all_have_seen: bool) -> Sequence[str]:
+    """The namespaces that a quota counts.
+
+    Those of a group are its members now and, until all replicas have seen that, those before.
+    """
+    if key.namespace:
+        return [key.namespace]
+    members = kept.members or ()
+    return members if all_have_seen else tuple(sorted({*members, *Ledger.read(document).namespaces}))
 
 
 def _is_awaited(kept: Kept, count: Count, before: Ledger) -> bool:

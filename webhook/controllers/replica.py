@@ -13,6 +13,7 @@ from certs import make_self_signed
 from certs.rotation import RotationPolicy
 from policies.admission import CONFIGURATIONS, opened_webhooks, uncovered_settings
 from policies.fleet.operator_place import unnamed_namespaces_remark
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.live import LiveSettings
 from webhook.cluster.sync import Sync
@@ -162,7 +163,7 @@ class Replica:
             client,
             config.namespace,
             identity,
-            lambda: sync.store("GPUQuota"),
+            lambda: {cache.watched.kind: cache.store for cache in sync.caches},
             annotations=lambda: peers.annotations,
             silent_kinds=sync.silent_kinds,
         )
@@ -172,6 +173,9 @@ class Replica:
             self._writer,
             HoldersSeen(sync.view),
             trusts_view=lambda: presence.is_trusted and sync.is_fresh("GPUQuota"),
+            trusts_groups=lambda: (
+                presence.is_trusted_with_groups and sync.is_fresh(CLUSTER_QUOTA) and sync.is_fresh("Namespace")
+            ),
             count=metrics.count_quota_outcome,
         )
         self._callers = callers = Callers(config.clients.names if config.clients else None)

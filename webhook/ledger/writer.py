@@ -18,6 +18,7 @@ import asyncio
 import logging
 from enum import Enum, auto
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from policies.quota.ledger.allowances import ChargeVerdict, NoQuota, admit
@@ -148,9 +149,8 @@ class LedgerWriter:
 
     async def charge_each(
         self,
-        ledgers: Sequence[LedgerKey],
+        charges: Mapping[LedgerKey, Callable[[Quota], Charge]],
         uid: str,
-        charge: Callable[[Quota], Charge],
         *,
         enforced: bool,
         dry_run: bool = False,
@@ -162,10 +162,9 @@ class LedgerWriter:
         a charge too many, which counts until the reconciler finds that its object does not exist.
 
         Args:
-            ledgers: The one that counts most namespaces first. A later one that seems full is judged before anything is
-                written: otherwise each refusal would cost the first one two writes.
+            charges: By ledger, as for `charge`; the one that counts most namespaces first. A later one that seems full is judged
+                before anything is written: otherwise each refusal would cost the first one two writes.
             uid: Of the object.
-            charge: As for `charge`; the others too.
             enforced: As for `charge`.
             dry_run: As for `charge`.
             cover: As for `charge`.
@@ -175,17 +174,17 @@ class LedgerWriter:
             ClusterError: the object of a ledger could not be read or written.
         """
         call = new_call()
-        write = partial(self.charge, charge=charge, enforced=enforced, cover=cover)
-        for key in ledgers[1:]:
+        write = partial(self.charge, enforced=enforced, cover=cover)
+        for key, charge in islice(charges.items(), 1, None):
             if not dry_run and await self._seems_full(key, charge, enforced=enforced):
-                verdict = await write(key, dry_run=True)
+                verdict = await write(key, charge, dry_run=True)
                 if _is_refusal(verdict):
                     return {key: verdict}
         verdicts: dict[LedgerKey, ChargeVerdict | NoQuota] = {}
         is_created = not enforced
         try:
-            for key in ledgers:
-                verdicts[key] = await write(key, dry_run=dry_run, call=call)
+            for key, charge in charges.items():
+                verdicts[key] = await write(key, charge, dry_run=dry_run, call=call)
                 if _is_refusal(verdicts[key]):
                     is_created = False
                     return verdicts

@@ -30,7 +30,7 @@ from policies.admission import (
 from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by
 from policies.kubernetes.names import DRA_LABEL, STRATEGY_LABEL
 from policies.kubernetes.view import UNKNOWN, ChangedView, LookUpsView
-from policies.quota.counting import outcome_by_view
+from policies.quota.counting import outcomes_by_view
 from policies.quota.ledger.allowances import NoQuota
 from policies.quota.limits.quota import quota_shown
 from policies.rules.decision import MOST_FINDINGS, TEMPLATE
@@ -283,7 +283,7 @@ class Driver:
                 await self.quotas.charge(step, settings, run.deadline)
             case Charge():
                 seen = ChangedView(self.view, step.objects)
-                step.outcome = await run(partial(outcome_by_view, step.charge, seen, settings))
+                step.outcomes = await run(partial(outcomes_by_view, step.charge, seen, settings))
 
     async def _judge_anew(
         self, client: APIClient, step: Judge, decision: Decision, settings: GPUAdmissionPolicy, run: Run

@@ -1,11 +1,11 @@
-"""Finds the holders of a namespace's quota, to name them in refusals."""
+"""Charges new objects to the quotas of their namespaces, and finds who holds a quota."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from policies.admission import ENTRIES
 from policies.kubernetes.objects import lookup
+from policies.kubernetes.view import UNKNOWN
 from policies.quota.counter import Counter
-from policies.quota.counting import cover, holders
+from policies.quota.counting import cover, holders, namespaces_of
 from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.ledger.allowances import ChargeVerdict, NoQuota
 from policies.quota.ledger.ledger import Exceeded
-from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quota_shown
-from policies.quota.outcomes import Unavailable, outcome_name
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA, group_shown, read_tenancy
+from policies.quota.limits.quota import QUOTA_NAME, QuotaError, QuotaNames, parse_quota
+from policies.quota.outcomes import QuotaOutcome, Unavailable, outcome_name
 from policies.rules.charges import OWN
 from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.lists import get_object, list_all
@@ -30,11 +32,12 @@ from webhook.server.logs import log_uncharged
 from webhook.server.turns import run_spread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from policies.admission import Charge, Read
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Key
+    from policies.quota.limits.cluster_quota import Group
     from policies.quota.limits.quota import Quota
     from policies.quota.outcomes import ChargeOutcome, Holder
     from policies.rules.charges import Amounts, ChargeRequest
@@ -62,65 +65,69 @@ _Found = tuple["Holder", ...]
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """The last search in one namespace."""
+    """The last search for one quota."""
 
     began: float
     task: asyncio.Task[_Found]
-    counter: Counter
-    """Caches what it counted. Only one search runs at a time, so only one thread uses it."""
+    counters: defaultdict[str, Counter]
+    """By namespace, which cache what they counted. Only one search runs at a time, so only one thread uses them."""
 
 
 @dataclass(eq=False)
 class HoldersSeen:
-    """Finds the holders of a namespace's quota and caches them for a few seconds."""
+    """Finds the holders of quotas and caches them for a few seconds."""
 
     view: ClusterView
     clock: Callable[[], float] = time.monotonic
     """Returns monotonic seconds."""
-    _looks: OrderedDict[str, _Look] = field(default_factory=OrderedDict, init=False)
+    _looks: OrderedDict[LedgerKey, _Look] = field(default_factory=OrderedDict, init=False)
 
-    async def look(self, namespace: str, settings: Quotas, seconds: float) -> _Found:
-        """The holders in a namespace; empty if they are not found in time.
+    async def look(self, key: LedgerKey, settings: Quotas, seconds: float) -> _Found:
+        """The holders of a quota; empty if they are not found in time.
 
         Args:
-            namespace: Namespace of the quota.
+            key: Of the quota's ledger.
             settings: How quotas count.
             seconds: Seconds to wait at most.
         """
-        task = self._task(namespace, settings)
+        task = self._task(key, settings)
         done, _ = await asyncio.wait([task], timeout=max(min(seconds, _LONGEST_WAIT), 0))
         return task.result() if done else ()
 
-    def _task(self, namespace: str, settings: Quotas) -> asyncio.Task[_Found]:
+    def _task(self, key: LedgerKey, settings: Quotas) -> asyncio.Task[_Found]:
         """The last search if it is running or recent; otherwise a new one."""
-        last = self._looks.get(namespace)
+        last = self._looks.get(key)
         if last is not None and (not last.task.done() or self.clock() - last.began < _CACHE_SECONDS):
             return last.task
-        counter = Counter() if last is None else last.counter
-        task = asyncio.create_task(self._found(namespace, settings, counter), name="holders")
-        self._looks[namespace] = _Look(self.clock(), task, counter)
-        self._looks.move_to_end(namespace)
+        counters = defaultdict(Counter) if last is None else last.counters
+        task = asyncio.create_task(self._found(key, settings, counters), name="holders")
+        self._looks[key] = _Look(self.clock(), task, counters)
+        self._looks.move_to_end(key)
         if len(self._looks) > _MOST_REMEMBERED:
             self._looks.popitem(last=False)
         return task
 
-    async def _found(self, namespace: str, settings: Quotas, counter: Counter) -> _Found:
+    async def _found(self, key: LedgerKey, settings: Quotas, counters: defaultdict[str, Counter]) -> _Found:
         """The holders; empty after an error, because the refusal is correct without them."""
         try:
-            return await run_spread(partial(self._holders, namespace, settings, counter), _LONGEST_LOOK)
+            return await run_spread(partial(self._holders, key, settings, counters), _LONGEST_LOOK)
         except QuotaError:
             # The quota has changed since the charge.
             return ()
         except Exception:
-            _logger.exception("the holders of GPUs in %s could not be determined", namespace)
+            _logger.exception("the holders of GPUs in %s could not be determined", key)
             return ()
 
-    def _holders(self, namespace: str, settings: Quotas, counter: Counter) -> _Found:
-        document = quota_shown(namespace, self.view)
+    def _holders(self, key: LedgerKey, settings: Quotas, counters: defaultdict[str, Counter]) -> _Found:
+        document = key.shown_object(self.view)
         if document is None:
             return ()
-        now = datetime.now(UTC)
-        return holders(namespace, parse_quota(document), self.view, settings, now, counter=counter)
+        quota, now = parse_quota(document), datetime.now(UTC)
+        return tuple(
+            each
+            for namespace in namespaces_of(document, self.view)
+            for each in holders(namespace, quota, self.view, settings, now, counter=counters[namespace])
+        )
 
 
 _CALL_SECONDS = 5.0
@@ -142,12 +149,16 @@ class QuotaKeeper:
     """Finds the holders of an exceeded quota."""
     trusts_view: Callable[[], bool] = lambda: False
     """True while the view shows every GPUQuota that must hold; False if the API server must be asked."""
+    trusts_groups: Callable[[], bool] = lambda: True
+    """The same for ClusterGPUQuotas and the labels of namespaces."""
     count: Callable[[str, str], None] = lambda _entry, _outcome: None
     """Called with the entry and the outcome of each charge, except those of dry runs."""
 
     def is_unlimited(self, namespace: str) -> bool:
-        """True if a namespace certainly has no GPUQuota, so that nothing is charged."""
-        return self.trusts_view() and self.view.get("GPUQuota", QUOTA_NAME, namespace) is None
+        """True if a namespace certainly has no quota, so that nothing is charged."""
+        if not self.trusts_view() or self.view.get("GPUQuota", QUOTA_NAME, namespace) is not None:
+            return False
+        return self.trusts_groups() and group_shown(namespace, self.view) is None
 
     def count_outcome(self, request: Request, outcome: ChargeOutcome) -> None:
         """Count the outcome of a charge, unless the request is a dry run."""
@@ -155,67 +166,127 @@ class QuotaKeeper:
             self.count(request.entry, outcome_name(outcome))
 
     async def read(self, step: Read, deadline: Deadline) -> None:
-        """Read the objects of a step, unless the namespace has no GPUQuota.
+        """Read the objects of a step, unless the namespace has no quota.
 
         If time is up or the API server fails, the charge has the outcome `Unavailable`.
         """
         try:
             async with deadline.timeout(ANSWER_SECONDS):
-                if await self.writer.exists(LedgerKey.of_namespace(step.charge.namespace)):
+                if await self._quotas(step.charge):
                     found = await asyncio.gather(*map(self._get, step.keys))
                     step.found = dict(zip(step.keys, found, strict=True))
                 else:
-                    step.outcome = NoQuota()
+                    step.outcomes = ()
         except (TimeoutError, ClusterError) as error:
-            step.outcome = _unavailable(error)
-        if step.outcome is not None:
-            self._note(step.outcome, step.part.request)
+            step.outcomes = [_own_outcome(step.charge, _unavailable(error))]
+        except _NotChargedError as error:
+            step.outcomes = [error.outcome]
+        if step.outcomes is not None:
+            self._note(step.outcomes, step.part.request)
 
     async def charge(self, step: Charge, settings: GPUAdmissionPolicy, deadline: Deadline) -> None:
-        """Write the charge of a step, and set its outcome.
+        """Write the charge of a step, and set its outcomes.
 
         If time is up or the API server fails, the outcome is `Unavailable`. By default, a refusal names holders only to a
         known caller.
         """
-        try:
-            step.outcome = await self._write_charge(step.charge, step.part.request, settings, deadline)
-        except (TimeoutError, ClusterError) as error:
-            step.outcome = _unavailable(error)
-        self._note(step.outcome, step.part.request)
-        if isinstance(step.outcome, ChargeVerdict) and isinstance(step.outcome.reason, Exceeded):
-            seconds = deadline.remaining - ANSWER_SECONDS
-            step.holders = await self.holders.look(step.part.request.namespace, settings.quota, seconds)
+        request = step.part.request
+        step.outcomes = await self._outcomes(step.charge, request, settings, deadline)
+        self._note(step.outcomes, request)
         choice = {"Always": True, "Never": False}
-        step.names_holders = choice.get(settings.quota.name_holders, step.part.request.caller_is_known)
+        step.names_holders = choice.get(settings.quota.name_holders, request.caller_is_known)
+
+    async def _outcomes(
+        self, charge: ChargeRequest, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
+    ) -> list[QuotaOutcome]:
+        quotas: Mapping[LedgerKey, QuotaNames] = {}
+        try:
+            async with deadline.timeout(ANSWER_SECONDS):
+                quotas = await self._quotas(charge)
+                verdicts = await self._write_charge(charge, quotas, request, settings)
+        except (TimeoutError, ClusterError) as error:
+            return [_own_outcome(charge, _unavailable(error))]
+        except _NotChargedError as error:
+            return [error.outcome]
+        except (Uncountable, QuotaError) as error:
+            return [QuotaOutcome(self._failed_quota(charge, quotas), error)]
+        outcomes = []
+        for key, outcome in verdicts.items():
+            found: _Found = ()
+            if isinstance(outcome, ChargeVerdict) and isinstance(outcome.reason, Exceeded):
+                found = await self.holders.look(key, settings.quota, deadline.remaining - ANSWER_SECONDS)
+            outcomes.append(QuotaOutcome(quotas[key], outcome, found))
+        return outcomes
+
+    def _failed_quota(self, charge: ChargeRequest, quotas: Mapping[LedgerKey, QuotaNames]) -> QuotaNames:
+        """The first quota that cannot be read or cannot count a charge."""
+        for key, names in quotas.items():
+            try:
+                charge_under(charge, parse_quota(key.shown_object(self.view)))
+            except (Uncountable, QuotaError):
+                return names
+        return QuotaNames.of_namespace(charge.namespace)
+
+    async def _quotas(self, charge: ChargeRequest) -> Mapping[LedgerKey, QuotaNames]:
+        """The quotas of an object's namespace that exist, that of its group first."""
+        quotas: dict[LedgerKey, QuotaNames] = {}
+        if (group := await self._group(charge.namespace)) is not None:
+            key = LedgerKey.of_group(group.name)
+            if await self.writer.exists(key):
+                quotas[key] = group.words
+            elif charge.enforced and charge.is_for_gpus:
+                raise _NotChargedError(group.words, Unavailable(_NO_GROUP.format(group.name)))
+        own = LedgerKey.of_namespace(charge.namespace)
+        if await self.writer.exists(own):
+            quotas[own] = QuotaNames.of_namespace(charge.namespace)
+        return quotas
+
+    async def _group(self, namespace: str) -> Group | None:
+        """The group of a namespace; read from the API server where the view may be behind."""
+        shown = group_shown(namespace, self.view)
+        if shown is not UNKNOWN and self.trusts_groups():
+            return shown
+        try:
+            tenancy = read_tenancy(await list_all(self.client, RESOURCES[CLUSTER_QUOTA]))
+        except APIError as error:
+            if error.is_not_found:
+                return None
+            raise
+        if not tenancy.quotas:
+            return None
+        found = await self._get(("Namespace", "", namespace))
+        return None if found is None else tenancy.group_of(found)
 
     async def _write_charge(
-        self, charge: ChargeRequest, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
-    ) -> ChargeOutcome:
-        if charge.excess is not None:
-            async with deadline.timeout(ANSWER_SECONDS):
-                if not await self.writer.exists(LedgerKey.of_namespace(charge.namespace)):
-                    return NoQuota()
+        self,
+        charge: ChargeRequest,
+        quotas: Mapping[LedgerKey, QuotaNames],
+        request: Request,
+        settings: GPUAdmissionPolicy,
+    ) -> Mapping[LedgerKey, ChargeOutcome]:
         if charge.refusal is not None:
-            return charge.refusal
+            return dict.fromkeys(quotas, charge.refusal)
         needs_coverage = charge.of is not None and charge.of[1] == OWN
-        try:
-            async with deadline.timeout(ANSWER_SECONDS):
-                return await self.writer.charge(
-                    LedgerKey.of_namespace(charge.namespace),
-                    partial(charge_under, charge),
-                    enforced=charge.enforced,
-                    dry_run=request.dry_run,
-                    cover=(lambda: self._read_coverage(charge, settings)) if needs_coverage else None,
-                )
-        except (Uncountable, QuotaError) as outcome:
-            return outcome
+        cover = (lambda: self._read_coverage(charge, settings)) if needs_coverage else None
+        charges = {key: partial(charge_under, charge if key.namespace else charge.in_group) for key in quotas}
+        if len(charges) > 1:
+            return await self.writer.charge_each(
+                charges, charge.uid, enforced=charge.enforced, dry_run=request.dry_run, cover=cover
+            )
+        return {
+            key: await self.writer.charge(key, made, enforced=charge.enforced, dry_run=request.dry_run, cover=cover)
+            for key, made in charges.items()
+        }
 
-    def _note(self, outcome: ChargeOutcome, request: Request) -> None:
-        """Log an outcome that needs attention, and count it."""
-        if isinstance(outcome, Unavailable | QuotaError):
-            why = outcome.why if isinstance(outcome, Unavailable) else str(outcome)
-            log_uncharged(ENTRIES[request.entry], request, why)
-        self.count_outcome(request, outcome)
+    def _note(self, outcomes: Sequence[QuotaOutcome], request: Request) -> None:
+        """Log the outcomes that need attention, and count the first that is no plain charge."""
+        for _, outcome, _ in outcomes:
+            if isinstance(outcome, Unavailable | QuotaError):
+                why = outcome.why if isinstance(outcome, Unavailable) else str(outcome)
+                log_uncharged(ENTRIES[request.entry], request, why)
+        names = {outcome_name(each.outcome): each.outcome for each in outcomes}
+        first = next((outcome for name, outcome in names.items() if name != "charged"), None)
+        self.count_outcome(request, first or (outcomes[0].outcome if outcomes else NoQuota()))
 
     async def _read_coverage(self, charge: ChargeRequest, settings: GPUAdmissionPolicy) -> Callable[[Quota], Amounts]:
         """Read the amounts that the pod of a claim for extended resources is charged for it already."""
@@ -237,6 +308,22 @@ class QuotaKeeper:
                 raise
             return None
         return found
+
+
+_NO_GROUP = "GPUQuotaGroup {} does not exist yet, and is made within seconds"
+
+
+class _NotChargedError(Exception):
+    """A quota cannot be charged now."""
+
+    def __init__(self, quota: QuotaNames, outcome: Unavailable) -> None:
+        super().__init__(outcome.why)
+        self.outcome = QuotaOutcome(quota, outcome)
+
+
+def _own_outcome(charge: ChargeRequest, outcome: ChargeOutcome) -> QuotaOutcome:
+    """An outcome in the words for the namespace's own quota."""
+    return QuotaOutcome(QuotaNames.of_namespace(charge.namespace), outcome)
 
 
 def _unavailable(error: TimeoutError | ClusterError) -> Unavailable:

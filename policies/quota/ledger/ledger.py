@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.kubernetes.objects import lookup
+from policies.kubernetes.objects import items_at, lookup
 from policies.quota.ledger.open_charges import (
     ZERO,
     OpenCharge,
@@ -133,6 +133,8 @@ class Ledger:
     """The versions of the lists from which `used` was counted."""
     conditions: tuple[Object, ...] = ()
     """Kept, so that writing a charge does not remove the reconciler's conditions."""
+    namespaces: tuple[str, ...] = ()
+    """Those that the ledger of a group counts, sorted; kept likewise."""
 
     @classmethod
     def read(cls, document: Object | None, known: Ledger | None = None) -> Ledger:
@@ -143,7 +145,8 @@ class Ledger:
             known: The ledger that was read or written last; it only makes reading faster.
         """
         status, before = lookup(document, ("status",)), None if known is None else known.reservations
-        ledger = cls(conditions=read_conditions(status))
+        namespaces = tuple(each for each in items_at(status, ("namespaces",)) if isinstance(each, str))
+        ledger = cls(conditions=read_conditions(status), namespaces=namespaces)
         try:
             ledger = replace(ledger, counted=read_counted(status))
             ledger = replace(ledger, reservations=read_charges(status, before))
@@ -252,14 +255,17 @@ class Ledger:
 
         The list versions that were written last stay valid then, since no charge was closed by newer lists.
         """
-        return self.limits == other.limits and self.reservations == other.reservations
+        mine, others = ((each.limits, each.reservations, each.namespaces) for each in (self, other))
+        return mine == others
 
     def only_closes_charges(self, before: Ledger) -> bool:
         """True if no amount in use shrinks, or grows by more than the allowances in `before`.
 
         In use is what is used or reserved. An allowance covers pods and claims whose charges are not written yet.
         """
-        if self.counted is None or before.counted is None or self.conditions != before.conditions:
+        if self.counted is None or before.counted is None:
+            return False
+        if (self.conditions, self.namespaces) != (before.conditions, before.namespaces):
             return False
         allowances = subtract_amounts(before.reservations.total, before.requested_amounts)
         new, old = self._amounts_in_use, before._amounts_in_use
@@ -301,6 +307,8 @@ class Ledger:
         }
         if ledger.counted is not None:
             status["counted"] = {"pods": ledger.counted.pods, "claims": ledger.counted.claims}
+        if ledger.namespaces:
+            status["namespaces"] = list(ledger.namespaces)
         if ledger.conditions:
             status["conditions"] = list(ledger.conditions)
         return status

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.bounds import count_work
-from policies.kubernetes.names import QUOTA_LABEL
+from policies.kubernetes.names import QUOTA_LABEL, format_list
 from policies.kubernetes.objects import mappings_at
 from policies.quota.ledger.open_charges import ZERO, OpenCharge, add_amounts, subtract_amounts
 from policies.quota.ledger.status import Count, Versions
@@ -14,7 +14,7 @@ from policies.quota.limits.quota import ENFORCED
 from policies.rules.charges import OWN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from fractions import Fraction
 
     from policies.kubernetes.objects import Object
@@ -195,6 +195,7 @@ def _total_use(snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> A
 
 
 _READY, _ENFORCED = "Ready", "Enforced"
+_MOST_NAMED = 5
 _LONGEST = 1000
 """Characters of a reason; conditions that are much longer are not carried along with the ledger."""
 
@@ -272,6 +273,58 @@ def enforced_condition(namespace: str, exempt: str, *, is_enforced: bool, unseen
         "admitted without a charge while the quota cannot be charged."
     )
     return _condition(_ENFORCED, "False", "FailsOpen", said)
+
+
+def group_condition(exempt: Mapping[str, str], open_ones: Sequence[str], *, unseen: str = "") -> Object:
+    """The condition Enforced of a GPUQuotaGroup: True if all its namespaces fail closed.
+
+    Args:
+        exempt: By namespaces that are exempt from quotas, the reason as a clause.
+        open_ones: The namespaces without the label that makes quotas fail closed.
+        unseen: Why replicas may not have seen all its namespaces yet, as a clause; empty if all have.
+    """
+    if unseen:
+        said = (
+            f"Not all replicas charge what its namespaces use to this group yet: {unseen}. What they admit meanwhile is counted "
+            "when it is seen."
+        )
+        return _condition(_ENFORCED, "Unknown", "NotSeen", said[:_LONGEST])
+    if exempt:
+        reasons = format_list([f"{namespace} ({why})" for namespace, why in exempt.items()], _MOST_NAMED)
+        said = f"It limits nothing in namespaces that are exempt from quotas: {reasons}."
+        return _condition(_ENFORCED, "False", "Exempt", said[:_LONGEST])
+    if open_ones:
+        said = (
+            f"Label with {QUOTA_LABEL}: {ENFORCED}: {format_list(open_ones, _MOST_NAMED)}. There, pods and claims that get GPUs "
+            "are admitted without a charge while the quota cannot be charged."
+        )
+        return _condition(_ENFORCED, "False", "FailsOpen", said[:_LONGEST])
+    said = "In all its namespaces, pods and claims that get GPUs are refused while the quota cannot be charged."
+    return _condition(_ENFORCED, "True", "Enforced", said)
+
+
+def cluster_condition(groups: Mapping[str, Object | None], overlaps: Mapping[str, str]) -> Object:
+    """The condition Enforced of a ClusterGPUQuota: True if it limits all its groups.
+
+    Args:
+        groups: By the names of its GPUQuotaGroups, their condition Enforced; None before they have one.
+        overlaps: By the namespaces that it chooses and an older ClusterGPUQuota counts, the name of that one.
+    """
+    if overlaps:
+        names = format_list([f"{namespace} ({older})" for namespace, older in overlaps.items()], _MOST_NAMED)
+        said = f"It limits nothing in namespaces that an older ClusterGPUQuota counts: {names}. Choose them in one of the two."
+        return _condition(_ENFORCED, "False", "Overlap", said[:_LONGEST])
+    for status in ("False", "Unknown"):
+        for name, found in groups.items():
+            if found is not None and found.get("status") == status:
+                said = f"GPUQuotaGroup {name}: {found.get('message')}"
+                return _condition(_ENFORCED, status, str(found.get("reason")), said[:_LONGEST])
+    missing = [name for name, found in groups.items() if found is None]
+    if missing:
+        said = f"Not counted yet: GPUQuotaGroup {format_list(missing, _MOST_NAMED)}."
+        return _condition(_ENFORCED, "Unknown", "NotSeen", said[:_LONGEST])
+    said = "In all its namespaces, pods and claims that get GPUs are refused while the quota cannot be charged."
+    return _condition(_ENFORCED, "True", "Enforced", said)
 
 
 def says_that_all_have_seen(conditions: Iterable[Object]) -> bool:

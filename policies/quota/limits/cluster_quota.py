@@ -11,15 +11,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.kubernetes.names import is_dns_label, is_label_key
-from policies.kubernetes.objects import FieldPath, lookup, mapping_at, mappings_at, name_of
+from policies.kubernetes.objects import FieldPath, items_at, lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.webhook_rules import selects
 from policies.quota.limits.amounts import quoted_value
-from policies.quota.limits.quota import QuotaError, envelope_problems, read_spec
+from policies.quota.limits.quota import (
+    API_VERSION,
+    GROUP,
+    QuotaError,
+    QuotaNames,
+    envelope_problems,
+    quota_shown,
+    read_spec,
+)
 from policies.rules.checks import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Unknown
@@ -52,6 +60,13 @@ class Group(NamedTuple):
             return f"{self.quota}.{self.value}"
         return f"{self.quota}.{_HASHED}{hashlib.sha256(self.value.encode()).hexdigest()[:12]}"
 
+    @property
+    def words(self) -> QuotaNames:
+        """The words for its quota."""
+        name = self.name
+        subject = f'the namespaces of group "{self.value}"' if self.value else f"the namespaces of quota {name}"
+        return QuotaNames(name, f"quota {name}", subject, f"gpuquotagroup {name}", f"{CLUSTER_QUOTA} {self.quota}")
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterQuota:
@@ -60,6 +75,8 @@ class ClusterQuota:
     name: str
     quota: Quota
     """The limits of each group."""
+    document: Object
+    """The ClusterGPUQuota."""
     selector: Object
     """A LabelSelector of namespaces."""
     group_by: str = ""
@@ -73,6 +90,11 @@ class ClusterQuota:
             return Group(self.name)
         value = labels.get(self.group_by)
         return Group(self.name, value) if value else None
+
+    def spec_of(self, group: Group) -> Object:
+        """The spec of the GPUQuotaGroup of one of its groups."""
+        spec = {key: value for key, value in self.document["spec"].items() if key not in _FIELDS}
+        return {"quota": self.name, **({"group": group.value} if group.value else {}), **spec}
 
     def leaves_out(self, labels: Mapping[str, str]) -> bool:
         """True if a namespace is chosen and has no group, because it lacks the label of `groupBy`."""
@@ -106,7 +128,7 @@ def parse_cluster_quota(document: Any) -> ClusterQuota:
         remedy = "write at most 63 lower-case letters, digits and dashes; the names of groups begin with it"
         problems.append(Problem(FieldPath(["metadata", "name"]), f"is {quoted_value(name)}", remedy))
     quota = read_spec(spec, CLUSTER_QUOTA, _FIELDS, problems)
-    return ClusterQuota(name, quota, spec["namespaceSelector"], spec.get("groupBy", ""))
+    return ClusterQuota(name, quota, document, spec["namespaceSelector"], spec.get("groupBy", ""))
 
 
 _SPEC = FieldPath(["spec"])
@@ -198,8 +220,11 @@ def tenancy(view: ClusterView) -> Tenancy | Unknown:
 
 def _tenancy(view: ClusterView) -> Tenancy | Unknown:
     listed = view.list(CLUSTER_QUOTA)
-    if listed is UNKNOWN:
-        return UNKNOWN
+    return UNKNOWN if listed is UNKNOWN else read_tenancy(listed)
+
+
+def read_tenancy(listed: Iterable[Object]) -> Tenancy:
+    """The ClusterGPUQuotas of a list."""
     quotas, unreadable = [], {}
     for document in sorted(listed, key=lambda each: (str(lookup(each, _CREATED)), name_of(each))):
         try:
@@ -210,3 +235,58 @@ def _tenancy(view: ClusterView) -> Tenancy | Unknown:
 
 
 _CREATED = ("metadata", "creationTimestamp")
+
+
+def members(group: Group, view: ClusterView) -> Sequence[str]:
+    """The names of the namespaces of a group that the view shows, sorted."""
+    return view.derive(_members).get(group, ())
+
+
+def _members(view: ClusterView) -> Mapping[Group, Sequence[str]]:
+    found = view.derive(_tenancy)
+    by_group: dict[Group, list[str]] = {}
+    if found is UNKNOWN:
+        return by_group
+    for namespace in view.known_objects("Namespace"):
+        if (group := found.group_of(namespace)) is not None:
+            by_group.setdefault(group, []).append(name_of(namespace))
+    return {group: sorted(names) for group, names in by_group.items()}
+
+
+def group_document(group: Group, view: ClusterView) -> Object | None:
+    """The GPUQuotaGroup as the leader makes it, with its stored status; None if no limits are known."""
+    found, stored = view.derive(_tenancy), view.get(GROUP, group.name)
+    quota = None if found is UNKNOWN else next((each for each in found.quotas if each.name == group.quota), None)
+    if quota is None:
+        return stored if isinstance(stored, dict) else None
+    made = {"apiVersion": API_VERSION, "kind": GROUP, "metadata": {"name": group.name}}
+    return {**made, **(stored if isinstance(stored, dict) else {}), "spec": quota.spec_of(group)}
+
+
+def has_quota(namespace: str, view: ClusterView) -> bool:
+    """True if the view shows a GPUQuota of a namespace, or a ClusterGPUQuota that counts it."""
+    return quota_shown(namespace, view) is not None or isinstance(group_shown(namespace, view), Group)
+
+
+def group_shown(namespace: str, view: ClusterView) -> Group | Unknown | None:
+    """The group of a namespace; None if no ClusterGPUQuota counts it.
+
+    Unknown if the view does not show the ClusterGPUQuotas, or if there are some and it does not show the namespace. While a
+    ClusterGPUQuota cannot be read, its groups keep the namespaces that they have.
+    """
+    found = view.derive(_tenancy)
+    if found is UNKNOWN:
+        return UNKNOWN
+    if not found.quotas and not found.unreadable:
+        return None
+    document = view.get("Namespace", namespace)
+    if not isinstance(document, dict):
+        return UNKNOWN
+    group = found.group_of(document)
+    if group is None and found.unreadable:
+        for each in view.known_objects(GROUP):
+            if lookup(each, ("spec", "quota")) in found.unreadable and namespace in items_at(
+                each, ("status", "namespaces")
+            ):
+                return Group(str(lookup(each, ("spec", "quota"))), str(lookup(each, ("spec", "group")) or ""))
+    return group

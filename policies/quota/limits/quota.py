@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from policies.kubernetes.names import QUOTA_LABEL, closest, is_dns_label
 from policies.kubernetes.objects import FieldPath, lookup
@@ -76,6 +76,27 @@ class Quota:
     unknown_products: Literal["WorstCase", "Deny"] = "WorstCase"
     """The fate of requests that could get devices of unknown products: they count in every limit that could count
     them, or they are refused if a limit depends on the product."""
+
+
+class QuotaNames(NamedTuple):
+    """The words by which messages name a quota."""
+
+    name: str
+    """`gpu`, or the name of a GPUQuotaGroup."""
+    label: str
+    """The quota in a sentence: `quota gpu of namespace team-a`."""
+    subject: str
+    """The namespaces that it limits: `namespace team-a`."""
+    kubectl: str
+    """The arguments of kubectl that name its object: `gpuquota gpu -n team-a`."""
+    owner: str
+    """The object in which an administrator changes the limits: `GPUQuota gpu`."""
+
+    @classmethod
+    def of_namespace(cls, namespace: str) -> QuotaNames:
+        """The words for the GPUQuota of a namespace."""
+        label, arguments = f"quota {QUOTA_NAME} of namespace {namespace}", f"gpuquota {QUOTA_NAME} -n {namespace}"
+        return cls(QUOTA_NAME, label, f"namespace {namespace}", arguments, f"GPUQuota {QUOTA_NAME}")
 
 
 def quota_shown(namespace: str, view: ClusterView) -> Object | None:

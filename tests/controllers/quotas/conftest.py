@@ -21,8 +21,9 @@ from webhook.controllers.presence import Presences
 from webhook.controllers.quota_round import QuotaRound
 from webhook.ledger.writer import LedgerWriter
 
-CRD = Path(__file__).parents[3] / "deploy" / "base" / "api" / "gpuquotas.yaml"
-KINDS = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "Pod", "PodGroup", "ResourceClaim", "GPUQuota")
+API = Path(__file__).parents[3] / "deploy" / "base" / "api"
+KINDS = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "Pod", "PodGroup", "ResourceClaim")
+QUOTAS = ("GPUQuota", "ClusterGPUQuota", "GPUQuotaGroup")
 H100, T4 = ("NVIDIA-H100-80GB-HBM3", 81920), ("Tesla-T4", 15360)
 UNITS = ("gpus", "memory", "devices")
 
@@ -31,7 +32,7 @@ class QuotaCaches(Caches):
     """What one replica has seen of the cluster, and the round that it would do if it led."""
 
     def __init__(self, client, clockwork):
-        super().__init__(client, KINDS, clockwork.clock)
+        super().__init__(client, (*KINDS, *QUOTAS), clockwork.clock)
         self.registry = CollectorRegistry()
         self.writer = LedgerWriter(client)
         self.settings = DEFAULTS
@@ -182,7 +183,8 @@ class Team:
 @pytest.fixture
 async def team():
     sandbox = FaultySandbox(seed=1, feature_gates=["GenericWorkload", "DRAWorkloadResourceClaims"])
-    sandbox.create(libyaml.load(CRD.read_text()))
+    for kind in QUOTAS:
+        sandbox.create(libyaml.load((API / f"{kind.lower()}s.yaml").read_text()))
     sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
     selector = {
         "cel": {"expression": "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"}

@@ -13,6 +13,7 @@ from webhook.controllers.presence import Presence, Presences, PresenceTiming
 
 OURS = "gpu-admission"
 TIMING = PresenceTiming()
+SEEN = ("GPUQuota", "ClusterGPUQuota", "GPUQuotaGroup", "Namespace")
 
 
 class Place:
@@ -34,15 +35,15 @@ class Place:
             Cut(caches.client, lambda: number in self.cut),
             OURS,
             f"replica-{number}",
-            lambda: caches.stores["GPUQuota"],
+            lambda: caches.stores,
             clockwork=Clockwork(clock=self.clock),
         )
 
     async def turn(self, number=0):
         await self.replicas[number]._turn(self.clock())
 
-    async def see(self, number=0):
-        await self.caches[number].see("GPUQuota")
+    async def see(self, number=0, *kinds):
+        await self.caches[number].see(*kinds or SEEN)
 
     async def settle(self):
         """All replicas have seen everything, and have said so."""
@@ -63,13 +64,37 @@ class Place:
         )
         return stored["metadata"]["resourceVersion"]
 
+    def namespace(self, name, **labels):
+        """Create a namespace, or give it other labels; returns the version."""
+        document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+        stored = self.team.sandbox.get("Namespace", name)
+        write = self.team.sandbox.create if stored is None else self.team.sandbox.replace
+        return write(document)["metadata"]["resourceVersion"]
+
+    def cluster_quota(self, name):
+        return self.team.sandbox.create(
+            {
+                "apiVersion": "gpu-admission.io/v1alpha1",
+                "kind": "ClusterGPUQuota",
+                "metadata": {"name": name},
+                "spec": {"limits": [{"name": "all", "gpus": 8}], "namespaceSelector": {"matchLabels": {"team": name}}},
+            }
+        )["metadata"]["resourceVersion"]
+
+    def watch(self, number, kind, most=1):
+        """A replica's watch of a kind brings its next events."""
+        cluster, store = self.team.sandbox._cluster, self.caches[number].stores[kind]
+        served = cluster.kinds.find(kind)
+        for change in cluster.store.collection(served).history.after(int(store.resource_version))[:most]:
+            store.apply({"type": change.type, "object": change.entry.decode(served)})
+
     @property
     def leases(self):
         return self.team.sandbox.objects("Lease")
 
     async def why(self, version):
         await self.presences.look()
-        return self.presences.why_unseen(version)
+        return self.presences.why_unseen({"GPUQuota": version})
 
 
 class Cut:
@@ -211,7 +236,7 @@ async def test_leases_of_stopped_replicas_are_deleted_although_no_quota_is_await
 async def test_leader_that_cannot_read_leases_says_so(place):
     presences = Presences(Cut(place.client, lambda: True), OURS, clock=place.clock)
     await presences.look()
-    assert presences.why_unseen("1") == "the Leases of the replicas cannot be read: cut off"
+    assert presences.why_unseen({"GPUQuota": "1"}) == "the Leases of the replicas cannot be read: cut off"
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -234,10 +259,169 @@ async def test_quota_that_all_have_seen_is_in_every_cache_that_is_trusted(place,
                 place.team.seconds += chance.choice([1, 5, 9, 15, 40])
             case 7:
                 await place.presences.look()
-                seen |= {name for name, version in awaited.items() if not place.presences.why_unseen(version)}
+                seen |= {
+                    name for name, version in awaited.items() if not place.presences.why_unseen({"GPUQuota": version})
+                }
         for namespace in seen:
             for replica, caches in zip(place.replicas, place.caches, strict=True):
                 assert not replica.is_trusted or caches.stores["GPUQuota"].get(namespace, "gpu") is not None
+
+
+async def test_groups_are_trusted_once_the_caches_show_every_change(place):
+    place.cluster_quota("research")
+    place.namespace("lab", team="research")
+    await place.settle()
+    assert place.replicas[0].is_trusted_with_groups
+    place.team.seconds += TIMING.trusted
+    place.namespace("lab", team="sales")
+    await place.turn()
+    assert place.replicas[0].is_trusted
+    assert not place.replicas[0].is_trusted_with_groups
+    place.watch(0, "Namespace")
+    await place.turn()
+    assert place.replicas[0].is_trusted_with_groups
+
+
+async def test_cache_that_still_has_to_show_labels_in_between_is_not_trusted(place):
+    """It shows the same labels as the API server, and would show others in a moment."""
+    place.cluster_quota("research")
+    place.namespace("lab", team="research")
+    await place.settle()
+    place.team.seconds += TIMING.trusted
+    place.namespace("lab", team="sales")
+    place.namespace("lab", team="research")
+    await place.turn()
+    assert not place.replicas[0].is_trusted_with_groups
+    place.watch(0, "Namespace", 2)
+    await place.turn()
+    assert place.replicas[0].is_trusted_with_groups
+
+
+async def test_cache_that_shows_a_deleted_quota_of_the_cluster_is_not_trusted_with_groups(place):
+    """While it shows the older one, it charges the older one's group in place of that of the younger one."""
+    place.cluster_quota("older")
+    place.cluster_quota("younger")
+    await place.settle()
+    place.team.seconds += TIMING.trusted
+    place.team.sandbox.remove("ClusterGPUQuota", "older")
+    await place.turn()
+    assert not place.replicas[0].is_trusted_with_groups
+    place.watch(0, "ClusterGPUQuota")
+    await place.turn()
+    assert place.replicas[0].is_trusted_with_groups
+
+
+async def test_namespaces_are_not_compared_without_quotas_of_the_cluster(place):
+    await place.see()
+    lists = place.team.requests("list", "namespaces")
+    await place.turn()
+    assert place.replicas[0].is_trusted_with_groups
+    assert place.team.requests("list", "namespaces") == lists
+
+
+async def test_replica_trusts_that_there_are_no_groups_until_their_kind_is_served(place):
+    definition = place.team.sandbox.get("CustomResourceDefinition", "clustergpuquotas.gpu-admission.io")
+    place.team.sandbox.remove("CustomResourceDefinition", definition["metadata"]["name"])
+    await place.settle()
+    assert place.replicas[0].is_trusted_with_groups
+    place.team.sandbox.create(definition)
+    place.cluster_quota("research")
+    await place.see(0, "ClusterGPUQuota")
+    assert not place.replicas[0].is_trusted_with_groups
+    await place.turn()
+    assert place.replicas[0].is_trusted_with_groups
+
+
+async def test_leader_waits_for_replicas_that_have_not_seen_a_label(place):
+    await place.settle()
+    version = place.namespace("lab", team="research")
+    await place.presences.look()
+    wanted = {"GPUQuota": "1", "Namespace": version}
+    assert place.presences.why_unseen(wanted) == "replica-0, replica-1 have not seen it"
+    place.watch(0, "Namespace")
+    await place.turn()
+    await place.presences.look()
+    assert place.presences.why_unseen(wanted) == "replica-1 has not seen it"
+    assert place.presences.why_unseen({"GPUQuota": "1"}) == ""
+
+
+async def test_leader_waits_for_no_bookmark_of_others(place):
+    """A bookmark comes once a minute to each watch, so the version that another has reached by one says nothing."""
+    await place.settle()
+    store, replica = place.caches[0].stores["Namespace"], place.caches[1].stores["Namespace"]
+    place.namespace("lab", team="research")
+    for number in range(2):
+        place.watch(number, "Namespace")
+    version = place.cluster_quota("research")
+    store.apply({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version}}})
+    assert store.resource_version == version
+    assert store.changed_version == replica.resource_version
+
+
+class Membership:
+    """Labels and ClusterGPUQuotas that change, and never come back to an earlier state."""
+
+    def __init__(self, place):
+        self.place = place
+        self.numbers = iter(range(1000))
+        self.quotas = []
+        self.states = {"Namespace": [], "ClusterGPUQuota": []}
+        self.relabel()
+        self.add_quota()
+
+    def relabel(self):
+        label = f"t{next(self.numbers)}"
+        self.place.namespace("lab", team=label)
+        self.states["Namespace"].append({label})
+
+    def add_quota(self):
+        self.quotas.append(f"q{next(self.numbers)}")
+        self.place.cluster_quota(self.quotas[-1])
+        self.states["ClusterGPUQuota"].append({*self.quotas})
+
+    def remove_quota(self):
+        if len(self.quotas) > 1:
+            self.place.team.sandbox.remove("ClusterGPUQuota", self.quotas.pop(0))
+            self.states["ClusterGPUQuota"].append({*self.quotas})
+
+    def age(self, stores, kind):
+        """The number of the state that a cache shows; a later one is greater."""
+        store = stores[kind]
+        if kind == "Namespace":
+            return self.states[kind].index({store.get("", "lab")["metadata"]["labels"]["team"]})
+        return self.states[kind].index({each["metadata"]["name"] for each in store.list()})
+
+
+@pytest.mark.parametrize("seed", range(60))
+async def test_membership_that_all_have_seen_is_shown_by_every_cache_that_is_trusted(place, seed):
+    """What ends the condition Unknown of a group: no replica charges by older labels any more, in any order of events."""
+    chance = random.Random(seed)
+    membership, leader = Membership(place), place.caches[0].stores
+    await place.settle()
+    seen = dict.fromkeys(membership.states, 0)
+    for _ in range(80):
+        number = chance.randrange(2)
+        match chance.randrange(10):
+            case 0:
+                membership.relabel()
+            case 1:
+                chance.choice([membership.add_quota, membership.remove_quota])()
+            case 2 | 3:
+                place.watch(number, chance.choice([*membership.states]), chance.randint(1, 3))
+            case 4 | 5:
+                await place.turn(number)
+            case 6:
+                place.cut ^= {number}
+            case 7:
+                place.team.seconds += chance.choice([1, 5, 9, 15, 40])
+            case 8 | 9:
+                ages = {kind: membership.age(leader, kind) for kind in seen}
+                versions = {kind: leader[kind].changed_version for kind in seen}
+                await place.presences.look()
+                seen = seen if place.presences.why_unseen(versions) else ages
+        for replica, caches in zip(place.replicas, place.caches, strict=True):
+            if replica.is_trusted_with_groups:
+                assert all(membership.age(caches.stores, kind) >= age for kind, age in seen.items())
 
 
 async def renewals(place, seconds, *, is_held):
@@ -260,7 +444,11 @@ async def renewals(place, seconds, *, is_held):
             raise asyncio.CancelledError
 
     replica = Presence(
-        place.client, OURS, "replica", lambda: store, clockwork=Clockwork(clock=place.clock, sleep=sleep)
+        place.client,
+        OURS,
+        "replica",
+        lambda: place.caches[0].stores,
+        clockwork=Clockwork(clock=place.clock, sleep=sleep),
     )
     with contextlib.suppress(asyncio.CancelledError):
         await replica.run()

@@ -96,7 +96,7 @@ async def test_piece_whose_pod_was_seen_is_not_looked_up(team, leader):
 
 async def test_charge_stays_while_the_api_server_does_not_say(team, waiting):
     team.sandbox.faults.add(failing(503), verb="GET", path="*/pods/train", count=1)
-    with pytest.raises(IncompleteRound, match="some GPUQuotas could not be counted: namespace team-a: "):
+    with pytest.raises(IncompleteRound, match="some quotas could not be counted: GPUQuota gpu of namespace team-a: "):
         await waiting.count_what_was_seen()
     assert "train" in team.charged
     await waiting.count_what_was_seen()

@@ -175,7 +175,7 @@ async def test_one_namespace_that_fails_does_not_stop_the_others(team, leader):
     quota = team.quota()
     team.sandbox.create({**quota, "metadata": {"name": "gpu", "namespace": "team-b"}})
     team.sandbox.faults.add(failing(503), verb="GET", path="*/team-a/pods")
-    with pytest.raises(IncompleteRound, match="some GPUQuotas could not be counted: namespace team-a: "):
+    with pytest.raises(IncompleteRound, match="some quotas could not be counted: GPUQuota gpu of namespace team-a: "):
         await leader.count()
     assert "status" not in team.stored
     assert team.sandbox.get("GPUQuota", "gpu", "team-b")["status"]["summary"] == "all 0 of 8"
@@ -186,7 +186,7 @@ async def test_mistake_of_ours_is_raised_when_all_others_had_their_turn(team, le
     quota = team.quota()
     team.sandbox.create({**quota, "metadata": {"name": "gpu", "namespace": "team-b"}})
     unknown = leader.round._lists.unknown
-    monkeypatch.setattr(leader.round._lists, "unknown", lambda namespace: {"team-b": unknown}[namespace](namespace))
+    monkeypatch.setattr(leader.round._lists, "unknown", lambda found: {"team-b": unknown}[found[0]](found))
     with pytest.raises(KeyError, match="team-a"):
         await leader.count()
     assert team.sandbox.get("GPUQuota", "gpu", "team-b")["status"]["summary"] == "all 0 of 8"

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from policies.rules.settings import GPUAdmissionPolicy, Quotas
-from tests.controllers.quotas.conftest import KINDS
+from tests.controllers.quotas.conftest import KINDS, QUOTAS
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.store import TRUSTED_SECONDS
 from webhook.controllers.presence import Presence
@@ -62,7 +62,7 @@ async def other(team, leader):
         leader.client,
         "gpu-admission",
         "replica-b",
-        lambda: leader.stores["GPUQuota"],
+        lambda: leader.stores,
         clockwork=Clockwork(clock=lambda: team.seconds),
     )
     await other._turn(team.seconds)
@@ -283,7 +283,7 @@ async def test_leader_whose_pods_are_silent_frees_nothing(team, leader):
     await leader.count()
     team.sandbox.remove("Pod", "train", "team-a")
     team.seconds += TRUSTED_SECONDS
-    await leader.see(*(kind for kind in KINDS if kind != "Pod"))
+    await leader.see(*(kind for kind in (*KINDS, *QUOTAS) if kind != "Pod"))
     await leader.round.round()
     assert team.amounts["all"] == ("2", "0")
     assert team.condition("Ready")[1:] == (

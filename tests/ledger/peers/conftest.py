@@ -38,9 +38,7 @@ class Replica:
             lambda key: None if self.is_blind else sandbox.get(key.kind, key.name, key.namespace),
             count=lambda answer: self.answers.update([answer]),
         )
-        self.presence = Presence(
-            client, "gpu-admission", identity, lambda: None, annotations=lambda: self.peers.annotations
-        )
+        self.presence = Presence(client, "gpu-admission", identity, dict, annotations=lambda: self.peers.annotations)
         self._watching = None
 
     async def start(self):

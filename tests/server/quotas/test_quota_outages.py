@@ -26,7 +26,7 @@ async def test_quota_that_cannot_be_read_refuses_where_it_is_enforced_since_no_w
     status = (await ask(webhook, train()))["status"]
     assert (status["code"], "details" in status) == (403, False)
     assert status["message"].startswith(
-        'Show this to your administrator: GPUQuota gpu of namespace team-a cannot be read: spec.limits[0].gpus: is "x"; '
+        'Show this to your administrator: quota gpu of namespace team-a cannot be read: spec.limits[0].gpus: is "x"; '
     )
     assert "counted when that is put right" in warned(await ask(webhook, train(), "check-pods"))
     assert webhook.counted == [("enforce-quota", "unreadable"), ("check-pods", "unreadable")]

@@ -6,7 +6,10 @@ from tests.server.quotas.quota_calls import ENTRIES, example_cluster
 from webhook.cluster.manifests import ManifestsView
 from webhook.server import driver
 
-NO_QUOTAS = {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "GPUQuotaList", "items": []}
+NO_QUOTAS = [
+    {"apiVersion": "gpu-admission.io/v1alpha1", "kind": kind, "items": []}
+    for kind in ("GPUQuotaList", "ClusterGPUQuotaList")
+]
 
 
 def calls(sandbox):
@@ -15,7 +18,7 @@ def calls(sandbox):
 
 @ENTRIES
 async def test_pod_of_an_unlimited_namespace_is_admitted_without_a_read(serve, sandbox, ask, train, entry):
-    webhook = await serve(ManifestsView([*example_cluster(), NO_QUOTAS]), trusts_view=lambda: True)
+    webhook = await serve(ManifestsView([*example_cluster(), *NO_QUOTAS]), trusts_view=lambda: True)
     before = len(sandbox.requests)
     response = await ask(webhook, train(200), entry)
     assert response == {"uid": response["uid"], "allowed": True}
@@ -25,7 +28,7 @@ async def test_pod_of_an_unlimited_namespace_is_admitted_without_a_read(serve, s
 
 async def test_pod_is_charged_if_the_view_is_not_trusted(serve, namespace, sandbox, ask, train):
     namespace.limit(used=8)
-    webhook = await serve(ManifestsView([*example_cluster(), NO_QUOTAS]), trusts_view=lambda: False)
+    webhook = await serve(ManifestsView([*example_cluster(), *NO_QUOTAS]), trusts_view=lambda: False)
     assert (await ask(webhook, train(1)))["allowed"] is False
     assert calls(sandbox)
 
@@ -43,7 +46,7 @@ async def test_pod_is_charged_if_the_view_shows_the_quota(serve, namespace, show
 
 
 async def test_quota_that_appears_during_the_other_concerns_holds(serve, namespace, ask, train, monkeypatch):
-    view = ManifestsView([*example_cluster(), NO_QUOTAS])
+    view = ManifestsView([*example_cluster(), *NO_QUOTAS])
     webhook, real = await serve(view, trusts_view=lambda: True), driver.judge
 
     def judge(step, seen, settings):
@@ -58,6 +61,6 @@ async def test_quota_that_appears_during_the_other_concerns_holds(serve, namespa
 
 @pytest.mark.parametrize("dry_run", [True, False])
 async def test_outcome_is_counted_unless_it_is_a_dry_run(serve, ask, train, dry_run):
-    webhook = await serve(ManifestsView([*example_cluster(), NO_QUOTAS]), trusts_view=lambda: True)
+    webhook = await serve(ManifestsView([*example_cluster(), *NO_QUOTAS]), trusts_view=lambda: True)
     assert (await ask(webhook, train(2), dryRun=dry_run))["allowed"] is True
     assert len(webhook.counted) == (not dry_run)

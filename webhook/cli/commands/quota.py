@@ -61,7 +61,7 @@ def command(
 
     With --fit, shows how many more of a pod, claim or workload each limit admits, and how many the devices hold now and
     if nothing were in use; the first line has the smallest number and names the limit. A workload counts with all of its
-    pods. Users who may not read the whole cluster ask the Service of gpu-admission, as with gpu-admission explain.
+    pods. Users who may not read the whole cluster ask the Service of gpu-admission, as the command explain does.
 
     \b
     How many more of a pod that exists fit, and of one in a file?

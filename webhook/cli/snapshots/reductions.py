@@ -38,7 +38,7 @@ _CONFIGURATION = frozenset({"ClusterPolicy", "GPUCluster", "NVIDIADriver"})
 _TRIMMED = frozenset(
     {
         *("ComputeDomain", "CustomResourceDefinition", "DeviceClass", "DeviceTaintRule", "GPUAdmissionPolicy"),
-        *("GPUQuota", "LimitRange"),
+        *("ClusterGPUQuota", "GPUQuota", "GPUQuotaGroup", "LimitRange"),
         *("Namespace", "Node", "PodGroup", "PriorityClass", "Prometheus", "ResourceClaim", "ResourceClaimTemplate"),
         *("ResourceQuota", "ResourceSlice", "RuntimeClass", "ServiceMonitor"),
         *_CONFIGURATION,

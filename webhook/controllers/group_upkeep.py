@@ -1,0 +1,149 @@
+"""Keeps the GPUQuotaGroups of ClusterGPUQuotas, by the leader, and says whether they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.objects import lookup, mappings_at, name_of, with_conditions
+from policies.kubernetes.view import UNKNOWN
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.recount import cluster_condition, unreadable_condition
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA, members, tenancy
+from policies.quota.limits.quota import API_VERSION, GROUP
+from webhook.cluster.answers import APIError
+from webhook.cluster.client import MERGE_PATCH
+from webhook.cluster.clockwork import Clockwork, rfc3339
+from webhook.cluster.live import generation_of
+from webhook.cluster.resources import RESOURCES
+from webhook.controllers.metrics import IncompleteRound
+from webhook.server.template_keeper import FIELD_MANAGER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
+    from policies.quota.limits.cluster_quota import ClusterQuota, Group, Tenancy
+    from webhook.cluster.client import APIClient
+
+
+_QUOTA, _GROUP = RESOURCES[CLUSTER_QUOTA], RESOURCES[GROUP]
+
+
+@dataclass(eq=False)
+class GroupUpkeep:
+    """Keeps one GPUQuotaGroup for each group of namespaces."""
+
+    client: APIClient
+    """Writes GPUQuotaGroups, and the status of ClusterGPUQuotas."""
+    view: ClusterView
+    """The cluster."""
+    clockwork: Clockwork = field(default_factory=Clockwork)
+    """The time of day."""
+
+    async def round(self) -> None:
+        """Make what is missing, change what differs, and delete what is empty.
+
+        After a conflict, the next round tries again.
+
+        Raises:
+            ClusterError: The API server refused, or did not answer.
+            IncompleteRound: ClusterGPUQuotas, GPUQuotaGroups or Namespaces are unknown.
+        """
+        found, listed, namespaces = tenancy(self.view), self.view.list(GROUP), self.view.list("Namespace")
+        documents = self.view.list(CLUSTER_QUOTA)
+        if found is UNKNOWN or listed is UNKNOWN or namespaces is UNKNOWN or documents is UNKNOWN:
+            raise IncompleteRound("ClusterGPUQuotas, their groups or the Namespaces are unknown, so no group is kept")
+        if not documents and not listed:
+            return
+        groups: dict[str, tuple[ClusterQuota, Group]] = {}
+        by_name = {each.name: each for each in found.quotas}
+        for namespace in namespaces:
+            if (group := found.group_of(namespace)) is not None:
+                groups[group.name] = by_name[group.quota], group
+        stored = {name_of(each): each for each in listed}
+        for name, (quota, group) in groups.items():
+            await self._keep(name, quota.document, quota.spec_of(group), stored.get(name))
+        for name in stored.keys() - groups.keys():
+            if str(lookup(stored[name], ("spec", "quota"))) not in found.unreadable:
+                await self._delete_if_empty(stored[name])
+        for document in documents:
+            await self._write_status(document, found, namespaces, groups, stored)
+
+    async def _keep(self, name: str, owner: Object, spec: Object, stored: Object | None) -> None:
+        if stored is None:
+            reference = {"apiVersion": API_VERSION, "kind": CLUSTER_QUOTA, "name": name_of(owner), "uid": _uid(owner)}
+            document = {
+                "apiVersion": API_VERSION,
+                "kind": GROUP,
+                "metadata": {"name": name, "ownerReferences": [reference]},
+                "spec": spec,
+            }
+            await self._try(self.client.post(_GROUP.path(), document, FIELD_MANAGER))
+        elif (before := stored["spec"]) != spec:
+            change = {**dict.fromkeys(before), **spec}
+            body = {"metadata": {"resourceVersion": _version(stored)}, "spec": change}
+            await self._try(self.client.patch(_GROUP.path(name=name), body, FIELD_MANAGER, content_type=MERGE_PATCH))
+
+    async def _delete_if_empty(self, stored: Object) -> None:
+        """Delete a group without namespaces in which nothing counts; a charge meanwhile keeps it."""
+        ledger = Ledger.read(stored)
+        is_used = any(count.used != 0 for count in ledger.limits.values())
+        if ledger.namespaces or ledger.reservations.places or is_used:
+            return
+        guard = {"preconditions": {"uid": _uid(stored), "resourceVersion": _version(stored)}}
+        await self._try(self.client.delete(_GROUP.path(name=name_of(stored)), guard))
+
+    async def _write_status(
+        self,
+        document: Object,
+        found: Tenancy,
+        namespaces: Sequence[Object],
+        groups: Mapping[str, tuple[ClusterQuota, Group]],
+        stored: Mapping[str, Object],
+    ) -> None:
+        """Write the status of a ClusterGPUQuota if it changes."""
+        name, before = name_of(document), document.get("status") or {}
+        status: dict[str, Any] = {"observedGeneration": generation_of(document)}
+        if (error := found.unreadable.get(name)) is not None:
+            conditions = [unreadable_condition(error)]
+        else:
+            own = [each for each, (quota, _) in groups.items() if quota.name == name]
+            (quota,) = (each for each in found.quotas if each.name == name)
+            status["groups"] = len(own)
+            status["namespaces"] = sum(len(members(groups[each][1], self.view)) for each in own)
+            labels = (lookup(each, ("metadata", "labels")) for each in namespaces)
+            status["outside"] = sum(quota.leaves_out(each if isinstance(each, dict) else {}) for each in labels)
+            said = {each: _enforced_condition(stored.get(each)) for each in own}
+            conditions = [cluster_condition(said, found.overlaps(namespaces).get(name, {}))]
+        status["conditions"] = with_conditions(
+            before.get("conditions") or [], conditions, generation_of(document), rfc3339(self.clockwork.now())
+        )
+        if all(before.get(key) == value for key, value in status.items()):
+            return
+        body = {"metadata": {"resourceVersion": _version(document)}, "status": status}
+        path = _QUOTA.path(name=name, subresource="status")
+        await self._try(self.client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH))
+
+    async def _try(self, write: Any) -> None:
+        try:
+            await write
+        except APIError as error:
+            # Another leader did it, or the caches are behind; the next round decides again.
+            if not (error.is_not_found or error.is_conflict):
+                raise
+
+
+def _enforced_condition(group: Object | None) -> Object | None:
+    """The condition Enforced of a GPUQuotaGroup."""
+    found = mappings_at(group, ("status", "conditions"))
+    return next((each for each in found if each.get("type") == "Enforced"), None)
+
+
+def _uid(document: Object) -> Any:
+    return lookup(document, ("metadata", "uid"))
+
+
+def _version(document: Object) -> Any:
+    return lookup(document, ("metadata", "resourceVersion"))
