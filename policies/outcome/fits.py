@@ -22,7 +22,7 @@ from policies.outcome.outcome import Feasibility, simulate
 from policies.outcome.question import pod_question, questions
 from policies.outcome.replicas import ReplicaCount, count_replicas
 from policies.outcome.survey import Survey
-from policies.quota.limits.quota import QUOTA_NAME
+from policies.quota.limits.cluster_quota import without_quotas
 from policies.rules.decision import TEMPLATE
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class FitFinder:
 
     def _question(self, subject: Subject) -> Question:
         """The question of the subject, which is created anew; quotas are compared apart."""
-        changed: dict[Key, Object | None] = {("GPUQuota", subject.namespace, QUOTA_NAME): None}
+        changed = without_quotas(subject.namespace, self._view)
         if not subject.is_pod:
             document = {key: value for key, value in subject.document.items() if key != "status"}
             view = ChangedView(self._view, changed)

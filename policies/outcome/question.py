@@ -35,7 +35,7 @@ from policies.outcome.claims import (
     quota_obstacles,
     split_claims,
 )
-from policies.quota.limits.quota import QUOTA_NAME
+from policies.quota.limits.cluster_quota import without_quotas
 from policies.quota.outcomes import within_quota
 from policies.rules.decision import Severity
 from policies.rules.request import Request
@@ -243,7 +243,7 @@ def _review_pod(
     if not over or controller_of(pod) is None:
         return decision, _warnings(decision, namespace, view)
     # A refusal has neither patch nor templates, so the pod is reviewed once more as if the namespace had no quota.
-    decision = review(request, ChangedView(view, {("GPUQuota", namespace, QUOTA_NAME): None}), settings)
+    decision = review(request, ChangedView(view, without_quotas(namespace, view)), settings)
     exceeded = (replace(each, severity=Severity.WARN, message=f"{_REFUSED_NOW}: {each.message}") for each in over)
     return decision, (*_warnings(decision, namespace, view), *exceeded)
 
@@ -254,7 +254,7 @@ def question_warnings(question: Question, view: ClusterView, settings: GPUAdmiss
         return question.warnings
     namespace = question.namespace
     # The pod itself may hold what the quota has left.
-    without_quota = ChangedView(view, {("GPUQuota", namespace, QUOTA_NAME): None})
+    without_quota = ChangedView(view, without_quotas(namespace, view))
     document = created_pod(as_created(question.pod.document), namespace, without_quota)
     return _warnings(review(Request(document, namespace=namespace), without_quota, settings), namespace, without_quota)
 

@@ -7,6 +7,7 @@ import pytest
 
 from testbed import manifests
 from testbed.commands import run_command
+from testbed.waiting import until
 from tests.cluster.quotas import limited
 
 
@@ -46,3 +47,29 @@ def test_as_many_more_of_a_stored_pod_are_admitted(cluster, more, labels):
     assert more(team, "pod/first") == 1
     codes = [cluster.create(manifests.pod(team, f"more-{each}", gpus=2)).code for each in range(2)]
     assert codes == [201, 403]
+
+
+def test_as_many_more_are_admitted_in_all_namespaces_of_a_group(cluster, more):
+    teams = [cluster.namespace(quota="enforced") for _ in range(2)]
+    names = [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": teams}]
+    quota = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "ClusterGPUQuota",
+        "metadata": {"name": f"fit-{teams[0][-8:]}"},
+        "spec": {"limits": [{"name": "all", "gpus": 5}], "namespaceSelector": {"matchExpressions": names}},
+    }
+    assert cluster.create(quota).accepted
+    until(lambda: _counts(cluster, quota["metadata"]["name"], teams), "the group counts both namespaces")
+    assert cluster.create(manifests.pod(teams[0], "first", gpus=1)).accepted
+    number = more(teams[1], manifests.pod(teams[1], "more", gpus=2))
+    assert number == 2
+    codes = [cluster.create(manifests.pod(teams[each % 2], f"more-{each}", gpus=2)).code for each in range(number + 1)]
+    assert codes == [201, 201, 403]
+    assert cluster.delete("ClusterGPUQuota", quota["metadata"]["name"]).accepted
+
+
+def _counts(cluster, name, teams):
+    group = cluster.get("GPUQuotaGroup", name)
+    status = group.object.get("status", {}) if group.accepted else {}
+    conditions = {each["type"]: each["status"] for each in status.get("conditions", [])}
+    return conditions.get("Ready") == "True" and sorted(status.get("namespaces", [])) == sorted(teams)

@@ -225,6 +225,13 @@ def test_group_of_the_namespace_is_counted_over_its_namespaces():
     assert [each.owner for each in found.limits] == ["GPUQuota team-a/gpu", "GPUQuotaGroup research.a"]
 
 
+def test_devices_are_counted_although_the_group_is_full():
+    team = cluster_quota(selector={}, limits=[{"name": "all", "gpus": 2}])
+    found = fit(pod(2), team, NODE, running("one", 1))
+    assert (found.more, found.now, found.if_empty) == (0, 3, 4)
+    assert found.headline == 'none fits: limit "all" of GPUQuotaGroup research has 1 GPU left, each takes 2'
+
+
 def test_unknown_quotas_make_an_upper_bound():
     found = headroom(pod(1), "team-a", ManifestsView([*BASE, NODE]), DEFAULTS)
     assert (found.headline, found.remarks) == (

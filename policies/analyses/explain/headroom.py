@@ -30,8 +30,7 @@ from policies.quota.counting import budgets_of
 from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.ledger.open_charges import ZERO, add_amounts, sum_amounts
 from policies.quota.limits.amounts import AmountScale
-from policies.quota.limits.cluster_quota import CLUSTER_QUOTA
-from policies.quota.limits.quota import QUOTA_NAME
+from policies.quota.limits.cluster_quota import without_quotas
 from policies.quota.workload_totals import requests_at_once
 from policies.rules.charges import Unit  # noqa: TC001 - pydantic reads the annotation
 from policies.rules.request import Request
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.kubernetes.view import ClusterView, Key
+    from policies.kubernetes.view import ClusterView
     from policies.outcome import Audience, DeviceRoom, Obstacle, Question
     from policies.quota.counting import Budget
     from policies.rules.charges import Amounts, ChargeRequest
@@ -174,9 +173,7 @@ def headroom(
     home = namespace_of(document) or namespace
     known_templates = templates_of_claims(document, [document], home, view)
     # Reviews are those of a namespace without limits, which are compared one by one.
-    unlimited: dict[Key, Object | None] = {("GPUQuota", home, QUOTA_NAME): None}
-    unlimited |= {(CLUSTER_QUOTA, "", name_of(each)): None for each in view.known_objects(CLUSTER_QUOTA)}
-    parts = _parts(document, home, ChangedView(view, {**unlimited, **known_templates}), settings)
+    parts = _parts(document, home, ChangedView(view, {**without_quotas(home, view), **known_templates}), settings)
     if not parts:
         return None
     pods = sum(part.pods for part in parts if part.question.pod is not None)

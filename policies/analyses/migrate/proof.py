@@ -19,7 +19,8 @@ from policies.quota.charging import charge_decision
 from policies.quota.counting import charged_amounts
 from policies.quota.demands.bills import Uncountable
 from policies.quota.limits.amounts import amount_text
-from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quota_shown
+from policies.quota.limits.cluster_quota import without_quotas
+from policies.quota.limits.quota import QuotaError, parse_quota, quota_shown
 from policies.rules.decision import Severity
 from policies.rules.request import Request
 
@@ -92,7 +93,7 @@ def _charge_of(subject: Subject, situation: Situation) -> ChargeRequest | None:
     """The charge of a pod of the subject, as it is admitted; None if it is refused, or requests no GPUs."""
     settings = situation.settings
     # The pods of the subject may use up the quota themselves.
-    view = ChangedView(situation.view, {("GPUQuota", subject.namespace, QUOTA_NAME): None})
+    view = ChangedView(situation.view, without_quotas(subject.namespace, situation.view))
     created = Request(created_pod(subject.document, subject.namespace, view), namespace=subject.namespace)
     decision = review(created, view, settings)
     if not decision.allowed:

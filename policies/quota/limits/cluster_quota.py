@@ -18,6 +18,7 @@ from policies.quota.limits.amounts import quoted_value
 from policies.quota.limits.quota import (
     API_VERSION,
     GROUP,
+    QUOTA_NAME,
     QuotaError,
     QuotaNames,
     envelope_problems,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.kubernetes.view import ClusterView, Unknown
+    from policies.kubernetes.view import ClusterView, Key, Unknown
     from policies.quota.limits.quota import Quota
 
 
@@ -232,6 +233,12 @@ def read_tenancy(listed: Iterable[Object]) -> Tenancy:
         except QuotaError as error:
             unreadable[name_of(document)] = error
     return Tenancy(tuple(quotas), unreadable)
+
+
+def without_quotas(namespace: str, view: ClusterView) -> dict[Key, Object | None]:
+    """The changes of a view after which nothing limits a namespace, for a `ChangedView`."""
+    names = map(name_of, view.known_objects(CLUSTER_QUOTA))
+    return {("GPUQuota", namespace, QUOTA_NAME): None, **{(CLUSTER_QUOTA, "", name): None for name in names}}
 
 
 _CREATED = ("metadata", "creationTimestamp")
