@@ -129,7 +129,7 @@ def _states_of_object(node: Object) -> set[NodeState]:
 
 @dataclass(frozen=True, slots=True)
 class QuotaOverview:
-    """The quota of a namespace, and how its use differs from an earlier cluster."""
+    """The quota of a namespace or of a group, and how its use differs from an earlier cluster."""
 
     report: QuotaReport
     before: Mapping[str, LimitUse] | None = None
@@ -150,7 +150,7 @@ class Overview:
     usage: UsageReport
     nodes: tuple[NodeOverview, ...]
     quotas: tuple[QuotaOverview, ...] | None
-    """Sorted by namespace; None if GPUQuotas cannot be read."""
+    """Sorted by namespace, those of groups last; None if GPUQuotas cannot be read."""
     audit: AuditReport | None
     """None if the cluster was not audited."""
     waiting: WaitList = field(default_factory=WaitList)
@@ -198,8 +198,8 @@ def _quota_overviews(
         return tuple(map(QuotaOverview, reports))
     earlier = quota_reports(before, settings, now)
     known = () if isinstance(earlier, Unknown) else earlier
-    limits = {each.namespace: {limit.limit.name: limit for limit in each.limits} for each in known}
-    return tuple(QuotaOverview(each, limits.get(each.namespace, {})) for each in reports)
+    limits = {each.label: {limit.limit.name: limit for limit in each.limits} for each in known}
+    return tuple(QuotaOverview(each, limits.get(each.label, {})) for each in reports)
 
 
 HIDDEN = Holder("", ())
@@ -212,7 +212,7 @@ _NAMELESS_PROBLEM = "it is reported as unhealthy"
 def visible_overview(overview: Overview, view: ClusterView, audience: Audience) -> Overview:
     """The overview of a cluster for an audience.
 
-    An audience of one namespace sees its quota, workloads, findings and holders; other holders are `HIDDEN`. It never sees
+    An audience of one namespace sees its quota and its group's amounts, workloads, findings and holders; other holders are `HIDDEN`. It never sees
     findings about cluster-wide objects. Without the right to see nodes, it sees only totals of products. Sentences of
     findings, quotas and errors can contain any name, so names are replaced in them.
     """
@@ -236,7 +236,7 @@ def visible_overview(overview: Overview, view: ClusterView, audience: Audience) 
         nodes=tuple(nodes),
         quotas=None
         if quotas is None
-        else tuple(_visible_quota(each, redact) for each in quotas if each.report.namespace == namespace),
+        else tuple(_visible_quota(each, namespace, redact) for each in quotas if namespace in each.report.namespaces),
         audit=overview.audit and _visible_audit(overview.audit, namespace, redact),
         waiting=_visible_wait_list(overview.waiting, namespace, redact),
         namespace=namespace,
@@ -292,8 +292,21 @@ def _visible_wait_list(waiting: WaitList, namespace: str, redact: _Redact) -> Wa
     return replace(waiting, rows=tuple(replace(row, why=redact(row.why), remedy=redact(row.remedy)) for row in rows))
 
 
-def _visible_quota(quota: QuotaOverview, redact: _Redact) -> QuotaOverview:
-    return replace(quota, report=replace(quota.report, remarks=tuple(map(redact, quota.report.remarks))))
+def _visible_quota(quota: QuotaOverview, namespace: str, redact: _Redact) -> QuotaOverview:
+    """The quota with its amounts; of a group without its other namespaces and what they hold."""
+    report, is_group = quota.report, quota.report.group is not None
+    own = [each for each in report.holders or () if each.name.startswith(f"{namespace}/")]
+    return replace(
+        quota,
+        report=replace(
+            report,
+            namespaces=(namespace,),
+            holders=None if report.holders is None else tuple(own),
+            reservations=() if is_group else report.reservations,
+            conditions=() if is_group else report.conditions,
+            remarks=tuple(map(redact, report.remarks)),
+        ),
+    )
 
 
 def _visible_audit(report: AuditReport, namespace: str, redact: _Redact) -> AuditReport:

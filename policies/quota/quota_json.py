@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from policies.quota.quota_report import QuotaReport, Reservation
+    from policies.quota.ledger.ledger import Reservation
+    from policies.quota.quota_report import QuotaReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,9 @@ class _LimitUseJSON:
     counted: bool
     held: Fraction | None
     waiting: Fraction
+    expected: Fraction | None
+    lent: Fraction | None
+    borrowed: Fraction | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,9 @@ class _ProblemJSON:
 
 @dataclass(frozen=True, slots=True)
 class _QuotaReportJSON:
-    """The report on one GPUQuota."""
+    """The report on one GPUQuota or GPUQuotaGroup; that of a group has no namespace."""
 
+    kind: Literal["GPUQuota", "GPUQuotaGroup"]
     namespace: str
     name: str
     state: QuotaState
@@ -81,6 +86,7 @@ class _QuotaReportJSON:
     unknown_products: Literal["WorstCase", "Deny"] | None
     enforced: bool | None
     exempt: str
+    namespaces: tuple[str, ...]
     limits: tuple[_LimitUseJSON, ...]
     holders: tuple[_HolderJSON, ...] | None
     reservations: tuple[_ReservationJSON, ...]
@@ -105,6 +111,7 @@ def quotas_json(reports: Sequence[QuotaReport], notes: Sequence[str] = ()) -> Qu
 def _report(report: QuotaReport) -> _QuotaReportJSON:
     quota, held = report.quota, report.holders
     return _QuotaReportJSON(
+        kind="GPUQuota" if report.group is None else "GPUQuotaGroup",
         namespace=report.namespace,
         name=report.name,
         state=report.state,
@@ -112,6 +119,7 @@ def _report(report: QuotaReport) -> _QuotaReportJSON:
         unknown_products=None if quota is None else quota.unknown_products,
         enforced=report.enforced,
         exempt=report.exempt,
+        namespaces=report.namespaces,
         limits=tuple(
             _LimitUseJSON(
                 each.limit.name,
@@ -123,6 +131,9 @@ def _report(report: QuotaReport) -> _QuotaReportJSON:
                 each.counted,
                 each.held,
                 each.waiting,
+                each.limit.expected,
+                None if each.loan is None else each.loan.lent,
+                None if each.loan is None else each.loan.borrowed,
             )
             for each in report.limits
         ),

@@ -1,31 +1,39 @@
-"""The report on a GPUQuota: its limits, their use, their holders, and its problems."""
+"""The report on a GPUQuota or a GPUQuotaGroup: its limits, their use, their holders, and its problems."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from policies.kubernetes.names import format_list
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, lookup, name_of, namespace_of
+from policies.kubernetes.names import format_list, inflected
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, mappings_at, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.counter import Counter
-from policies.quota.counting import counted_ledger, holders
-from policies.quota.ledger.ledger import ROOM, Ledger
-from policies.quota.ledger.open_charges import ALLOWANCE, ZERO, sum_amounts
+from policies.quota.counting import counted_ledger, holders, namespaces_of
+from policies.quota.ledger.ledger import ROOM, Ledger, Reservation, shown_reservations
+from policies.quota.ledger.open_charges import ZERO, sum_amounts
 from policies.quota.limits.amounts import AmountScale, amount_of_limit
-from policies.quota.limits.quota import QuotaError, is_enforced, parse_quota
-from policies.rules.charges import OWN
+from policies.quota.limits.cluster_quota import (
+    Group,
+    group_document,
+    group_shown,
+    groups_with_members,
+    loans,
+    tenancy,
+)
+from policies.quota.limits.quota import GROUP, QuotaError, is_enforced, parse_quota
 from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
-    from policies.quota.ledger.open_charges import OpenCharge
+    from policies.quota.limits.cluster_quota import Loan
     from policies.quota.limits.quota import Limit, Quota
     from policies.quota.outcomes import Holder
     from policies.rules.charges import Amounts
@@ -61,6 +69,22 @@ class LimitUse:
     """The part of it that bound pods and allocated claims hold now; None if unknown."""
     waiting: Fraction = ZERO
     """The part of it for pods without a node and claims without devices: the most that they can get."""
+    loan: Loan | None = None
+    """What it lends to other groups of its ClusterGPUQuota, and borrows; None without an expected amount."""
+
+    @property
+    def lending(self) -> str:
+        """The amount that is lent or borrowed, without a full stop; empty if there is none."""
+        if self.loan is None or self.limit.expected is None:
+            return ""
+        expected = self.scale.text(self.limit.expected)
+        if self.loan.lent:
+            lent = self.scale.number(self.loan.lent, self.limit.expected)
+            return f"{self.limit.name}: lends {lent} of the {expected} that it is expected to use"
+        if self.loan.borrowed:
+            borrowed = self.scale.number(self.loan.borrowed, self.limit.expected)
+            return f"{self.limit.name}: uses {borrowed} beyond the {expected} that it is expected to use, lent by other groups"
+        return ""
 
     @property
     def taken(self) -> Fraction:
@@ -101,34 +125,6 @@ class LimitUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
-    """An object that was admitted and has not been seen yet."""
-
-    kind: str
-    name: str
-    uid: str
-    age: timedelta | None
-    """Since it was admitted; None if the ledger has no time."""
-    amounts: Amounts
-    """The amounts that it requests, by limit."""
-    is_awaited: bool
-    """True if the object itself was not seen; otherwise only claims of it were not."""
-    claims_awaited: tuple[str, ...] = ()
-    """The claims from templates of a pod or PodGroup that were not seen, by their names in `spec.resourceClaims`."""
-    of: str = ""
-    """For a claim that was made for a pod or PodGroup which is charged as well: its name. The two count once."""
-    of_kind: str = "Pod"
-
-    @property
-    def waits_for(self) -> tuple[str, ...]:
-        """The objects that must be seen before it counts as used, in words."""
-        if self.kind == ALLOWANCE:
-            return ("charges that this replica of gpu-admission writes together",)
-        own = ("the pod" if self.kind == "Pod" else "the claim",) if self.is_awaited else ()
-        return (*own, *(f"its claim {name}" for name in self.claims_awaited))
-
-
-@dataclass(frozen=True, slots=True)
 class Condition:
     """A condition of the status."""
 
@@ -141,9 +137,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class QuotaReport:
-    """The report on one GPUQuota."""
+    """The report on one GPUQuota or GPUQuotaGroup."""
 
     namespace: str
+    """Empty for a GPUQuotaGroup."""
     name: str
     state: QuotaState
     enforced: bool | None = None
@@ -163,6 +160,27 @@ class QuotaReport:
     """Its problems, as sentences without full stops."""
     exempt: str = ""
     """The reason why its namespace is exempt from quotas, as a clause; empty if it is not."""
+    namespaces: tuple[str, ...] = ()
+    """The namespaces that it counts, sorted."""
+    group: Group | None = None
+    """None for a GPUQuota."""
+
+    @property
+    def kind(self) -> str:
+        """`GPUQuota` or `GPUQuotaGroup`."""
+        return QUOTA if self.group is None else GROUP
+
+    @property
+    def label(self) -> str:
+        """Kind and name: `GPUQuota team-a/gpu`, `GPUQuotaGroup research.team-a`."""
+        return f"{self.kind} {self.namespace}/{self.name}" if self.group is None else f"{self.kind} {self.name}"
+
+    @property
+    def members(self) -> str:
+        """The namespaces that it counts: `namespaces team-a and team-b`."""
+        if not self.namespaces:
+            return "no namespace"
+        return f"{inflected('namespace', str(len(self.namespaces)))} {format_list(self.namespaces, _MOST_NAMED)}"
 
     @property
     def is_over(self) -> bool:
@@ -170,6 +188,7 @@ class QuotaReport:
         return any(limit.is_over for limit in self.limits)
 
 
+_MOST_NAMED = 10
 _LONG = timedelta(minutes=5)
 """Reservations of objects that were never stored end after two minutes; stored objects are seen within seconds."""
 _LEADER = "see whether gpu-admission runs and has a leader (kubectl describe lease gpu-admission -n gpu-admission)"
@@ -225,9 +244,10 @@ def _manifest(report: QuotaReport, names: list[str]) -> str:
 def _over(each: LimitUse, report: QuotaReport) -> str:
     taken = amount_of_limit(each.limit.unit, each.taken, each.limit.hard)
     fate = "is admitted" if report.exempt else "is refused" if _refuses(report) else "is admitted with a warning"
+    joined = "" if report.group is None else ", or a namespace joined the group"
     return (
         f"{each.limit.name} is over its limit, {taken} used: it was lowered, or objects were admitted in mode Warn or "
-        f"without a call of the webhook; nothing is taken away, and a request for more {fate}"
+        f"without a call of the webhook{joined}; nothing is taken away, and a request for more {fate}"
     )
 
 
@@ -277,19 +297,53 @@ _ALMOST_NOTHING = 1e-9
 def quota_reports(
     view: ClusterView, policy: GPUAdmissionPolicy, now: datetime, namespace: str = ""
 ) -> tuple[QuotaReport, ...] | Unknown:
-    """The reports on GPUQuotas, sorted by namespace; unknown if they cannot be read.
+    """The reports on GPUQuotas, sorted by namespace, and on groups; unknown if neither can be read.
 
     Args:
         view: The cluster.
         policy: How quotas count.
         now: The time from which ages are computed.
-        namespace: The only namespace to look into; empty for all.
+        namespace: The only namespace to look into, with its group; empty for all.
     """
-    listed = view.list(QUOTA, namespace)
-    if listed is UNKNOWN:
+    listed, teams = view.list(QUOTA, namespace), tenancy(view)
+    if listed is UNKNOWN and teams is UNKNOWN:
         return UNKNOWN
-    ordered = sorted(listed, key=lambda each: (namespace_of(each), name_of(each)))
-    return tuple(quota_report(each, view, policy, now) for each in ordered)
+    ordered = sorted(() if listed is UNKNOWN else listed, key=lambda each: (namespace_of(each), name_of(each)))
+    own = group_shown(namespace, view) if namespace else None
+    groups = [each for each in _groups(view) if not namespace or (isinstance(own, Group) and each.quota == own.quota)]
+    between = _loans(groups, view, policy.quota)
+    shown = [each for each in groups if not namespace or each == own]
+    return (
+        *(quota_report(each, view, policy, now) for each in ordered),
+        *(group_report(each, view, policy, now, between.get(each)) for each in shown),
+    )
+
+
+def _groups(view: ClusterView) -> list[Group]:
+    """The groups whose limits are known, sorted by name."""
+    stored = {
+        Group(str(lookup(each, ("spec", "quota"))), str(lookup(each, ("spec", "group")) or ""))
+        for each in view.known_objects(GROUP)
+    }
+    return sorted({*stored, *groups_with_members(view)}, key=lambda group: group.name)
+
+
+def _loans(groups: Iterable[Group], view: ClusterView, settings: Quotas) -> Mapping[Group, Mapping[str, Loan]]:
+    """The loans between the groups of each ClusterGPUQuota, by the names of limits."""
+    uses: dict[tuple[str, str], dict[Group, tuple[Fraction, Fraction]]] = {}
+    for group in groups:
+        with suppress(QuotaError):
+            document = group_document(group, view)
+            expecting = [each for each in parse_quota(document).limits if each.expected is not None]
+            ledger = counted_ledger(document or {}, view, settings) if expecting else Ledger()
+            for limit in expecting:
+                taken = (ledger.used_amount(limit) or ZERO) + ledger.reservations.total.get(limit.name, ZERO)
+                uses.setdefault((group.quota, limit.name), {})[group] = limit.expected or ZERO, taken
+    found: dict[Group, dict[str, Loan]] = {}
+    for (_, name), of_groups in uses.items():
+        for group, loan in loans(of_groups).items():
+            found.setdefault(group, {})[name] = loan
+    return found
 
 
 def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy, now: datetime) -> QuotaReport:
@@ -304,7 +358,7 @@ def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy
         policy: How quotas count, and which namespaces are exempt.
         now: The time from which ages are computed.
     """
-    namespace, settings = namespace_of(document) or DEFAULT_NAMESPACE, policy.quota
+    namespace = namespace_of(document) or DEFAULT_NAMESPACE
     exempt = exemption_in_cluster("quota", namespace, policy)
     is_known = view.get("Namespace", namespace) is not UNKNOWN
     report = QuotaReport(
@@ -314,15 +368,54 @@ def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy
         enforced=not exempt and is_enforced(namespace, view) if exempt or is_known else None,
         exempt=exempt,
         conditions=_conditions(document),
+        namespaces=(namespace,),
     )
+    return _with_use(report, document, view, policy, now)
+
+
+def group_report(
+    group: Group,
+    view: ClusterView,
+    policy: GPUAdmissionPolicy,
+    now: datetime,
+    between: Mapping[str, Loan] | None = None,
+) -> QuotaReport:
+    """The report on a GPUQuotaGroup; arguments as for `quota_report`, and its loans by limit."""
+    document = group_document(group, view) or {}
+    names = tuple(sorted({*namespaces_of(document, view), *Ledger.read(document).namespaces}))
+    exempt = {each: why for each in names if (why := exemption_in_cluster("quota", each, policy))}
+    is_known = bool(names) and all(view.get("Namespace", each) is not UNKNOWN for each in names)
+    report = QuotaReport(
+        "",
+        group.name,
+        QuotaState.UNREADABLE,
+        enforced=all(is_enforced(each, view) for each in names) if is_known else None,
+        conditions=_conditions(document),
+        namespaces=names,
+        group=group,
+    )
+    report = _with_use(report, document, view, policy, now)
+    limits = tuple(replace(each, loan=(between or {}).get(each.limit.name)) for each in report.limits)
+    said = [
+        f"it limits nothing in namespace {name}, which is exempt from quotas ({why})" for name, why in exempt.items()
+    ]
+    return replace(report, limits=limits, remarks=(*said, *report.remarks))
+
+
+def _with_use(
+    report: QuotaReport, document: Object, view: ClusterView, policy: GPUAdmissionPolicy, now: datetime
+) -> QuotaReport:
+    """The report with limits, holders and remarks; with problems if the document cannot be read."""
     try:
         quota = parse_quota(document)
     except QuotaError as error:
         return replace(report, problems=error.problems)
+    settings = policy.quota
     stored, counter = Ledger.read(document).under(quota), Counter()
     ledger = counted_ledger(document, view, settings, counter=counter).under(quota)
-    users = _holders(namespace, quota, view, settings, now, counter)
-    limits = _limits(quota, stored, ledger, users, counter, is_countable="Pod" not in _missing_kinds(view, namespace))
+    users, held = _holders(report.namespaces, quota, view, settings, now)
+    missing = _missing_kinds(view, report.namespaces)
+    limits = _limits(quota, stored, ledger, users, held, is_countable="Pod" not in missing)
     is_stored = bool(lookup(document, ("metadata", "uid")))
     report = replace(
         report,
@@ -330,15 +423,19 @@ def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy
         state=_state(limits, is_stored=is_stored),
         limits=limits,
         holders=users,
-        reservations=_reservations(ledger, now),
+        reservations=shown_reservations(ledger, now),
     )
     anew = {**document, "status": {}}
-    here = None if _missing_kinds(view, namespace) else counted_ledger(anew, view, settings, counter=counter)
+    here = None if missing else counted_ledger(anew, view, settings, counter=counter)
     return replace(report, remarks=tuple(remarks_on(report, ledger, here, is_stored=is_stored)))
 
 
-def _missing_kinds(view: ClusterView, namespace: str) -> list[str]:
-    return [kind for kind in COUNTED_FROM if view.list(kind, "" if kind in _CLUSTER_SCOPED else namespace) is UNKNOWN]
+def _missing_kinds(view: ClusterView, namespaces: Sequence[str]) -> list[str]:
+    return [
+        kind
+        for kind in COUNTED_FROM
+        if any(view.list(kind, each) is UNKNOWN for each in ([""] if kind in _CLUSTER_SCOPED else namespaces))
+    ]
 
 
 def _limits(
@@ -346,12 +443,12 @@ def _limits(
     stored: Ledger,
     ledger: Ledger,
     users: tuple[Holder, ...] | None,
-    counter: Counter,
+    held: Amounts,
     *,
     is_countable: bool,
 ) -> tuple[LimitUse, ...]:
-    """The use of each limit; `counter` has counted the users."""
-    reserved, held = ledger.reservations.total, counter.held_amounts()
+    """The use of each limit; `held` is what the users hold now."""
+    reserved = ledger.reservations.total
     waiting = sum_amounts(each.amounts for each in users or () if each.waits)
     found = []
     for limit in quota.limits:
@@ -372,59 +469,30 @@ def _state(limits: Sequence[LimitUse], *, is_stored: bool) -> QuotaState:
 
 
 def _holders(
-    namespace: str, quota: Quota, view: ClusterView, settings: Quotas, now: datetime, counter: Counter
-) -> tuple[Holder, ...] | None:
-    if view.list("Pod", namespace) is UNKNOWN:
-        return None
+    namespaces: Sequence[str], quota: Quota, view: ClusterView, settings: Quotas, now: datetime
+) -> tuple[tuple[Holder, ...] | None, Amounts]:
+    """The users of a quota, and what they hold now; None if the pods of a namespace are unknown."""
+    if any(view.list("Pod", each) is UNKNOWN for each in namespaces):
+        return None, {}
     hard = {limit.name: limit.hard for limit in quota.limits}
-    found = holders(namespace, quota, view, settings, now, counter=counter)
-    return tuple(sorted(found, key=lambda each: (-_largest_part(each.amounts, hard), -each.age, each.name)))
+    counters = {each: Counter() for each in namespaces}
+    found = [
+        user
+        for each, counter in counters.items()
+        for user in holders(each, quota, view, settings, now, counter=counter)
+    ]
+    users = sorted(found, key=lambda each: (-_largest_part(each.amounts, hard), -each.age, each.name))
+    return tuple(users), sum_amounts(each.held_amounts() for each in counters.values())
 
 
 def _largest_part(amounts: Amounts, hard: dict[str, Fraction]) -> float:
     return max(float(amount) / (float(hard[name]) or _ALMOST_NOTHING) for name, amount in amounts.items())
 
 
-def _reservations(ledger: Ledger, now: datetime) -> tuple[Reservation, ...]:
-    found = [_reservation(charge, ledger, now) for charge in ledger.reservations]
-    return tuple(sorted(found, key=lambda each: (-(each.age or timedelta()), each.kind, each.name, each.uid)))
-
-
-def _reservation(charge: OpenCharge, ledger: Ledger, now: datetime) -> Reservation:
-    amounts = sum_amounts(bill.amounts for bill in charge.pieces.values())
-    time = _moment(charge.time)
-    owner = ledger.reservations.get(charge.of[0]) if charge.of is not None else None
-    return Reservation(
-        charge.kind,
-        charge.name,
-        charge.uid,
-        age=None if time is None else max(now - time, timedelta()),
-        amounts={name: amount for name, amount in amounts.items() if amount},
-        is_awaited=charge.kind == "ResourceClaim" or OWN in charge.pieces,
-        claims_awaited=tuple(piece for piece in charge.pieces if piece != OWN),
-        of=owner.name if owner is not None and ledger.reservations.is_expected(charge) else "",
-        of_kind="Pod" if owner is None else owner.kind,
-    )
-
-
 def _conditions(document: Object) -> tuple[Condition, ...]:
     """The conditions of the status that have a type."""
     read = (
-        Condition(*(_text(each, field) for field in ("type", "status", "reason", "message")))
-        for each in items_at(document, ("status", "conditions"))
+        Condition(*(str(each.get(field) or "") for field in ("type", "status", "reason", "message")))
+        for each in mappings_at(document, ("status", "conditions"))
     )
     return tuple(condition for condition in read if condition.type)
-
-
-def _text(document: Any, field: str) -> str:
-    found = lookup(document, (field,))
-    return found if isinstance(found, str) else ""
-
-
-def _moment(text: str) -> datetime | None:
-    """A time in RFC 3339; None if it is invalid or has no time zone."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.cli.quota_files import AWAY, EXAMPLES, WITH_QUOTA, namespace, quota
+from tests.cli.quota_files import AWAY, EXAMPLES, TEAMS, WITH_QUOTA, namespace, quota
 from tests.published import shared_device
 from tests.usage.usage_objects import device, resource_slice
 
@@ -42,6 +42,7 @@ def test_json_has_the_same_content(run):
         "counted": True,
         "held": "427982585856",
         "waiting": "0",
+        **dict.fromkeys(("expected", "lent", "borrowed")),
     }
     assert quota["holders"][2] == {
         "kind": "Pod",
@@ -290,4 +291,49 @@ def test_fit_and_compile_exclude_each_other(invoke):
     assert (done.exit_code, done.stderr.splitlines()[-1]) == (
         2,
         "Error: --fit and --compile print different things; give one of them",
+    )
+
+
+@pytest.fixture
+def teams(tmp_path):
+    """A folder with a ClusterGPUQuota and two groups, one of which uses what the other lends."""
+    (tmp_path / "teams.yaml").write_text(TEAMS)
+    return tmp_path
+
+
+def test_group_is_reported_with_its_namespaces_and_loans(invoke, teams):
+    done = invoke("quota", "--cluster", EXAMPLES / "cluster", "--cluster", teams, "-n", "vision-prod")
+    assert done.exit_code == 0
+    assert done.stdout.startswith(
+        """GPUQuotaGroup research.vision  within
+Pods over a limit are refused (mode Enforce). Not all its namespaces enforce it: while it cannot be
+checked, all pods are admitted in those that do not.
+Counts namespaces vision-dev and vision-prod.
+Warning: its status does not say how much is used of total, so that is counted here.
+
+NAME   USE                     USED  RESERVED  LEFT  LIMIT
+total  [###############.....]     6         0     2  8 GPUs
+total: uses 2 beyond the 4 GPUs that it is expected to use, lent by other groups.
+
+USED BY            USES
+vision-dev/train   total 3
+vision-prod/serve  total 3
+"""
+    )
+
+
+def test_all_groups_are_reported(invoke, teams):
+    done = invoke("quota", "--cluster", EXAMPLES / "cluster", "--cluster", teams, "-o", "json")
+    reported = {each["name"]: each for each in json.loads(done.stdout)["quotas"]}
+    assert [*reported] == ["research.speech", "research.vision"]
+    (limit,) = reported["research.speech"]["limits"]
+    assert {field: limit[field] for field in ("used", "expected", "lent", "borrowed")} == {
+        "used": "0",
+        "expected": "4",
+        "lent": "2",
+        "borrowed": "0",
+    }
+    assert (reported["research.vision"]["kind"], reported["research.vision"]["namespaces"]) == (
+        "GPUQuotaGroup",
+        ["vision-dev", "vision-prod"],
     )

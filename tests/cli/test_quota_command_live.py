@@ -10,7 +10,7 @@ import pytest
 
 from testbed import libyaml
 from tests.cli.example_sandboxes import example_sandbox
-from tests.cli.quota_files import AWAY, EXAMPLES, ROOT
+from tests.cli.quota_files import AWAY, EXAMPLES, ROOT, TEAMS
 from tests.sandbox import faults
 
 DEFINITION = libyaml.load((ROOT / "deploy" / "base" / "api" / "gpuquotas.yaml").read_text())
@@ -131,3 +131,22 @@ async def test_quota_of_a_running_cluster_is_compiled(live):
     done = await live("--compile")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("# GPUQuota team-vision/gpu: 0 of 3 limits have a form in ResourceQuotas")
+
+
+@pytest.fixture
+async def teams(tmp_path):
+    """A sandbox with a group of two namespaces; each has a pod with three GPUs."""
+    kinds = ["gpuquotas.yaml", "clustergpuquotas.yaml", "gpuquotagroups.yaml"]
+    async with example_sandbox(tmp_path, "cluster", definitions=kinds) as sandbox:
+        for document in libyaml.load_all(TEAMS):
+            sandbox.create(document)
+        yield sandbox
+
+
+async def test_group_of_a_namespace_is_reported_with_what_its_other_namespaces_hold(teams, run):
+    arguments = ("--kubeconfig", teams.file, "-n", "vision-prod", "-o", "json")
+    done = await asyncio.to_thread(run, "quota", *arguments, **AWAY)
+    assert done.stderr == ""
+    (group,) = json.loads(done.stdout)["quotas"]
+    assert (group["name"], group["namespaces"]) == ("research.vision", ["vision-dev", "vision-prod"])
+    assert {each["name"] for each in group["holders"]} == {"vision-dev/train", "vision-prod/serve"}

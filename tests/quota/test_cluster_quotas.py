@@ -1,12 +1,14 @@
 """ClusterGPUQuotas: how they are read, and which group each namespace has."""
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes.names import is_dns_subdomain
 from policies.kubernetes.view import UNKNOWN
-from policies.quota.limits.cluster_quota import Group, Tenancy, parse_cluster_quota, tenancy
+from policies.quota.limits.cluster_quota import Group, Loan, Tenancy, loans, parse_cluster_quota, tenancy
 from policies.quota.limits.quota import QuotaError, parse_quota
 from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
@@ -148,3 +150,28 @@ def test_expected_amount_is_no_field_of_a_namespace():
     }
     with pytest.raises(QuotaError, match=r"unknown field of a limit; spec.limits\[0\].min"):
         parse_quota(quota)
+
+
+def test_group_that_is_idle_lends_what_others_use_beyond_their_own():
+    a, b, c = (Group("research", name) for name in "abc")
+    assert loans({a: (Fraction(4), Fraction(1)), b: (Fraction(4), Fraction(6)), c: (Fraction(4), Fraction(4))}) == {
+        a: Loan(Fraction(2), Fraction(0)),
+        b: Loan(Fraction(0), Fraction(2)),
+        c: Loan(Fraction(0), Fraction(0)),
+    }
+
+
+_AMOUNTS = st.fractions(0, 16, max_denominator=8)
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.tuples(_AMOUNTS, _AMOUNTS)))
+def test_loans_add_up_and_are_no_more_than_is_idle_or_used(uses):
+    found = loans({Group("research", name): amounts for name, amounts in uses.items()})
+    assert sum(each.lent for each in found.values()) == sum(each.borrowed for each in found.values())
+    for name, (expected, used) in uses.items():
+        loan = found[Group("research", name)]
+        assert 0 <= loan.lent <= max(expected - used, 0)
+        assert 0 <= loan.borrowed <= max(used - expected, 0)
+    idle = sum((max(expected - used, Fraction(0)) for expected, used in uses.values()), Fraction(0))
+    beyond = sum((max(used - expected, Fraction(0)) for expected, used in uses.values()), Fraction(0))
+    assert sum(each.lent for each in found.values()) == min(idle, beyond)

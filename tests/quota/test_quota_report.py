@@ -119,6 +119,7 @@ def test_json_has_exact_amounts_as_text():
     document["status"]["conditions"] = [{"type": "Ready", "status": "True", "reason": "Counted", "message": "all is"}]
     objects = (namespace(**{"gpu-admission.io/quota": "enforced"}),)
     assert json_document(quotas_json([reported(document, *objects)]), QuotasJSON)["quotas"][0] == {
+        "kind": "GPUQuota",
         "namespace": "team-a",
         "name": "gpu",
         "state": "within",
@@ -126,6 +127,7 @@ def test_json_has_exact_amounts_as_text():
         "unknownProducts": "WorstCase",
         "enforced": True,
         "exempt": "",
+        "namespaces": ["team-a"],
         "limits": [
             {
                 "name": "all",
@@ -137,6 +139,7 @@ def test_json_has_exact_amounts_as_text():
                 "counted": True,
                 "held": "0",
                 "waiting": "0",
+                **dict.fromkeys(("expected", "lent", "borrowed")),
             }
         ],
         "holders": [],

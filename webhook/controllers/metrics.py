@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from prometheus_client.core import GaugeMetricFamily
@@ -13,12 +14,13 @@ from prometheus_client.registry import Collector
 from certs.rotation import CHANGES
 from policies.analyses.wait_reasons import WaitReason
 from policies.quota.ledger.open_charges import ZERO
+from policies.quota.limits.cluster_quota import loans
 from webhook.cluster.answers import ClusterError
 from webhook.cluster.clockwork import Clockwork
 from webhook.server.metrics import MetricFactory
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from prometheus_client import CollectorRegistry
@@ -140,7 +142,7 @@ class QuotaMetrics(Collector):
         rows: list[_Row] = []
         for limit in quota.limits:
             used, reserved = ledger.used_amount(limit), ledger.requested_amounts.get(limit.name, ZERO)
-            amounts = {"hard": limit.hard, "used": used, "reserved": reserved}
+            amounts = {"hard": limit.hard, "used": used, "reserved": reserved, "expected": limit.expected}
             # Amounts that are not counted yet are missing.
             known = {name: float(value) for name, value in amounts.items() if value is not None}
             rows += [((limit.name, limit.unit, name), value) for name, value in known.items()]
@@ -163,17 +165,37 @@ class QuotaMetrics(Collector):
         )
         groups = GaugeMetricFamily(
             "gpu_admission_quota_group",
-            "Limits of GPUQuotaGroups (hard) and the usage of their namespaces (used, reserved), in GPUs, bytes or devices.",
+            "Limits of GPUQuotaGroups (hard), the usage of their namespaces (used, reserved), what they are expected to use (expected), "
+            "and what of that other groups use (lent), in GPUs, bytes or devices.",
             None,
             ("group", "limit", "unit", "amount"),
         )
-        for key, rows in sorted(self._rows.copy().items()):
+        shown = self._rows.copy()
+        for name, labels, value in _lent_amounts(shown):
+            groups.add_metric((name, *labels), value)
+        for key, rows in sorted(shown.items()):
             for labels, value in rows:
                 if key.namespace:
                     family.add_metric((key.namespace, *labels), value)
                 else:
                     groups.add_metric((key.name, *labels), value)
         return family, groups
+
+
+def _lent_amounts(shown: Mapping[LedgerKey, tuple[_Row, ...]]) -> Iterator[tuple[str, tuple[str, str, str], float]]:
+    """The amounts that groups lend to others of the ClusterGPUQuota whose name theirs begin with."""
+    uses: dict[tuple[str, str, str], dict[str, tuple[Fraction, Fraction]]] = {}
+    for key, rows in shown.items():
+        amounts = dict(rows)
+        for (limit, unit, amount), expected in rows:
+            used = amounts.get((limit, unit, "used"))
+            if amount == "expected" and used is not None:
+                taken = Fraction(used + amounts[limit, unit, "reserved"])
+                of_quota = uses.setdefault((key.name.partition(".")[0], limit, unit), {})
+                of_quota[key.name] = Fraction(expected), taken
+    for (_, limit, unit), of_quota in sorted(uses.items()):
+        for name, loan in loans(of_quota).items():
+            yield name, (limit, unit, "lent"), float(loan.lent)
 
 
 WAITING_WRITES = ("condition_set", "condition_removed", "event_created", "event_renewed", "failed")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from policies.analyses.audit import AuditFinding, AuditReport
-    from policies.analyses.overview import NodeOverview, Overview
+    from policies.analyses.overview import NodeOverview, Overview, QuotaOverview
     from policies.analyses.usage.cells import CellPart, GPUCell
     from policies.analyses.usage.usage_report import FormTotal
     from policies.analyses.wait_reasons import WaitReason
@@ -305,7 +305,7 @@ def _rules(overview: Overview) -> list[RuleFindings]:
 def _facets(overview: Overview) -> list[Facet]:
     namespaces = {each.namespace for each in overview.usage.namespaces if each.namespace}
     namespaces |= {row.namespace for row in overview.waiting.rows}
-    namespaces |= {each.report.namespace for each in overview.quotas or ()}
+    namespaces |= {name for each in overview.quotas or () for name in each.report.namespaces}
     if overview.audit is not None:
         namespaces |= {each.namespace for each in overview.audit.readiness}
         namespaces |= {each.namespace for each in overview.audit.findings if each.namespace}
@@ -366,16 +366,22 @@ def _tiles(overview: Overview) -> Iterator[Tile]:
     yield _amounts_tile("free", [(each, each.free) for each in overview.usage.totals], "#nodes?state=free")
     yield _unusable_tile(overview)
     yield _nodes_tile(overview)
-    quotas = overview.quotas
-    over = sum(each.report.is_over for each in quotas or ())
-    yield Tile(
-        "?" if quotas is None else f"{over:,}",
-        f"{'namespace' if over == 1 else 'namespaces'} over quota",
-        "#quotas",
-        Tone.BAD if over else Tone.PLAIN,
-        ["GPUQuotas cannot be read"] if quotas is None else [f"{len(quotas):,} with a quota"],
-    )
+    yield _quotas_tile(overview.quotas)
     yield _findings_tile(overview.audit)
+
+
+def _quotas_tile(quotas: Sequence[QuotaOverview] | None) -> Tile:
+    over = sum(each.report.is_over for each in quotas or ())
+    groups = sum(each.report.group is not None for each in quotas or ())
+    words = f"{'namespace' if over == 1 else 'namespaces'} over quota"
+    details = ["GPUQuotas cannot be read"] if quotas is None else [f"{len(quotas) - groups:,} with a quota"]
+    if groups:
+        words = f"{'quota' if over == 1 else 'quotas'} over a limit"
+        details = [
+            f"{format_count(len(quotas or ()) - groups, 'namespace')} with a quota",
+            format_count(groups, "group"),
+        ]
+    return Tile("?" if quotas is None else f"{over:,}", words, "#quotas", Tone.BAD if over else Tone.PLAIN, details)
 
 
 def _reason_details(counts: Mapping[WaitReason, int]) -> Iterator[str]:

@@ -8,17 +8,20 @@ spec and the status are one object, so a charge that is written by compare-and-s
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.objects import items_at, lookup
 from policies.quota.ledger.open_charges import (
+    ALLOWANCE,
     ZERO,
     OpenCharge,
     Reservations,
     compact_text,
     open_charge,
     subtract_amounts,
+    sum_amounts,
 )
 from policies.quota.ledger.status import (
     Count,
@@ -31,6 +34,7 @@ from policies.quota.ledger.status import (
     read_limits,
     summary,
 )
+from policies.rules.charges import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -354,3 +358,63 @@ def _verdict(before: Ledger, after: Ledger, quota: Quota) -> Ledger | Exceeded |
     if over:
         return Exceeded(tuple(over), after)
     return NotPrimed(tuple(unprimed), after) if unprimed else after
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """An object that was admitted and has not been seen yet."""
+
+    kind: str
+    name: str
+    uid: str
+    age: timedelta | None
+    """Since it was admitted; None if the ledger has no time."""
+    amounts: Amounts
+    """The amounts that it requests, by limit."""
+    is_awaited: bool
+    """True if the object itself was not seen; otherwise only claims of it were not."""
+    claims_awaited: tuple[str, ...] = ()
+    """The claims from templates of a pod or PodGroup that were not seen, by their names in `spec.resourceClaims`."""
+    of: str = ""
+    """For a claim that was made for a pod or PodGroup which is charged as well: its name. The two count once."""
+    of_kind: str = "Pod"
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The objects that must be seen before it counts as used, in words."""
+        if self.kind == ALLOWANCE:
+            return ("charges that this replica of gpu-admission writes together",)
+        own = ("the pod" if self.kind == "Pod" else "the claim",) if self.is_awaited else ()
+        return (*own, *(f"its claim {name}" for name in self.claims_awaited))
+
+
+def shown_reservations(ledger: Ledger, now: datetime) -> tuple[Reservation, ...]:
+    """The reservations of a ledger, the oldest first; `now` is the time from which ages are computed."""
+    found = [_reservation(charge, ledger, now) for charge in ledger.reservations]
+    return tuple(sorted(found, key=lambda each: (-(each.age or timedelta()), each.kind, each.name, each.uid)))
+
+
+def _reservation(charge: OpenCharge, ledger: Ledger, now: datetime) -> Reservation:
+    amounts = sum_amounts(bill.amounts for bill in charge.pieces.values())
+    time = _moment(charge.time)
+    owner = ledger.reservations.get(charge.of[0]) if charge.of is not None else None
+    return Reservation(
+        charge.kind,
+        charge.name,
+        charge.uid,
+        age=None if time is None else max(now - time, timedelta()),
+        amounts={name: amount for name, amount in amounts.items() if amount},
+        is_awaited=charge.kind == "ResourceClaim" or OWN in charge.pieces,
+        claims_awaited=tuple(piece for piece in charge.pieces if piece != OWN),
+        of=owner.name if owner is not None and ledger.reservations.is_expected(charge) else "",
+        of_kind="Pod" if owner is None else owner.kind,
+    )
+
+
+def _moment(text: str) -> datetime | None:
+    """A time in RFC 3339; None if it is invalid or has no time zone."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None

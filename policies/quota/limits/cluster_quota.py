@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from policies.kubernetes.names import is_dns_label, is_label_key
 from policies.kubernetes.objects import FieldPath, items_at, lookup, mapping_at, mappings_at, name_of
@@ -249,6 +250,11 @@ def members(group: Group, view: ClusterView) -> Sequence[str]:
     return view.derive(_members).get(group, ())
 
 
+def groups_with_members(view: ClusterView) -> Iterable[Group]:
+    """The groups that have a namespace which the view shows."""
+    return view.derive(_members)
+
+
 def _members(view: ClusterView) -> Mapping[Group, Sequence[str]]:
     found = view.derive(_tenancy)
     by_group: dict[Group, list[str]] = {}
@@ -297,3 +303,35 @@ def group_shown(namespace: str, view: ClusterView) -> Group | Unknown | None:
             ):
                 return Group(str(lookup(each, ("spec", "quota"))), str(lookup(each, ("spec", "group")) or ""))
     return group
+
+
+Name = TypeVar("Name", str, Group)
+
+
+class Loan(NamedTuple):
+    """The part of a group's expected amount that others use, and of theirs that it uses; one is zero."""
+
+    lent: Fraction
+    borrowed: Fraction
+
+
+def loans(uses: Mapping[Name, tuple[Fraction, Fraction]]) -> Mapping[Name, Loan]:
+    """The amounts of one limit that the groups of a ClusterGPUQuota lend each other, and borrow.
+
+    A group that uses less than it is expected to use lends the rest, as far as others use more than they are expected to.
+    If less is borrowed than is idle, or the other way round, all share in it in proportion. It refuses nothing.
+
+    Args:
+        uses: By groups or their names, the amount that it is expected to use, and what it uses.
+    """
+    idle = {group: max(expected - used, Fraction()) for group, (expected, used) in uses.items()}
+    beyond = {group: max(used - expected, Fraction()) for group, (expected, used) in uses.items()}
+    most_lent, most_borrowed = sum(idle.values(), Fraction()), sum(beyond.values(), Fraction())
+    moved = min(most_lent, most_borrowed)
+    return {
+        group: Loan(
+            idle[group] * moved / most_lent if moved else Fraction(),
+            beyond[group] * moved / most_borrowed if moved else Fraction(),
+        )
+        for group in uses
+    }

@@ -3,10 +3,15 @@
 from fractions import Fraction
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.status import Count
+from policies.quota.limits.quota import Limit, Quota
 from policies.rules.charges import OWN, Bill, Charge
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.group_upkeep import GroupUpkeep
+from webhook.controllers.metrics import QuotaMetrics
 from webhook.controllers.presence import Presence
 from webhook.ledger import LedgerKey
 
@@ -314,3 +319,27 @@ async def test_next_leader_still_counts_a_namespace_that_was_moving(research, ot
     await other._turn(research.team.seconds)
     await research.settle()
     assert (research.summary(), research.summary("research.red")) == ("all 0 of 8", "all 3 of 8")
+
+
+def test_expected_and_lent_amounts_of_groups_are_exported():
+    registry = CollectorRegistry()
+    metrics = QuotaMetrics(registry)
+    limit = Limit("all", "gpus", Fraction(8), expected=Fraction(4))
+    for name, used in {"research.speech": 1, "research.vision": 6, "other.vision": 0}.items():
+        ledger = Ledger({"all": Count(limit.key, Fraction(used))})
+        metrics.show(LedgerKey.of_group(name), Quota((limit,)), ledger)
+    amounts = {
+        (group, amount): registry.get_sample_value(
+            "gpu_admission_quota_group", {"group": group, "limit": "all", "unit": "gpus", "amount": amount}
+        )
+        for group in ("research.speech", "research.vision", "other.vision")
+        for amount in ("expected", "lent")
+    }
+    assert amounts == {
+        ("research.speech", "expected"): 4,
+        ("research.speech", "lent"): 2,
+        ("research.vision", "expected"): 4,
+        ("research.vision", "lent"): 0,
+        ("other.vision", "expected"): 4,
+        ("other.vision", "lent"): 0,
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import PassingView, Unknown
 from policies.outcome import Audience
 from policies.quota.demands.device_kinds import unlimited_remark
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA, Group, group_shown
+from policies.quota.limits.quota import GROUP
 from policies.quota.quota_report import COUNTED_FROM, QUOTA
 from policies.rules.settings import DEFAULTS
 from webhook.cli.options import check_namespace_exists
@@ -72,15 +75,29 @@ def report_quotas(source: ClusterOptions) -> QuotaReports:
 async def _report_quotas(client: APIClient, namespace: str, chosen: GPUAdmissionPolicy | None) -> QuotaReports:
     policy, notes = (chosen, []) if chosen else await stored_settings(client)
     facts = [await _list_quotas(client, namespace), *await list_namespaces(client, namespace)]
-    listed = await asyncio.gather(*(list_trimmed(client, kind, namespace) for kind in _KINDS))
-    view = ManifestsView([*facts, *(each for each in listed if not isinstance(each, Unreadable))])
+    teams = [each for kind in _TEAMS if not isinstance(each := await list_trimmed(client, kind), Unreadable)]
+    if namespace and isinstance(group_shown(namespace, ManifestsView([*facts, *teams])), Group):
+        facts += await list_namespaces(client, "")
+        # Those of its group hold a part of the group's limits.
+        listed = await asyncio.gather(*(_list_widely(client, kind, namespace, OtherPods()) for kind in _KINDS))
+    else:
+        listed = [(await list_trimmed(client, kind, namespace), True) for kind in _KINDS]
+    known = [*facts, *(each for each, _ in listed if not isinstance(each, Unreadable))]
+    is_whole = all(whole for _, whole in listed)
+    view = ManifestsView([*known, *teams] if is_whole else known)
     check_namespace_exists(view, namespace)
-    unreadable = {each.wanted.kind: each for each in listed if isinstance(each, Unreadable)}
+    unreadable = {each.wanted.kind: each for each, _ in listed if isinstance(each, Unreadable)}
     gaps = [f"{unreadable[kind].clause}, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
-    return report_quotas_of_view(view, policy, namespace, [*notes, *gaps])
+    found = report_quotas_of_view(view, policy, namespace, [*notes, *gaps])
+    if is_whole:
+        return found
+    of_group = report_quotas_of_view(ManifestsView([*facts[1:], *teams]), policy, namespace, ())
+    note = "you may list pods of one namespace only, so what others hold of the group is not shown"
+    return replace(found, reports=(*found.reports, *of_group.reports), notes=(*found.notes, note))
 
 
-_COMPILED_FROM = ("Node", "DeviceClass", "ResourceSlice", "PriorityClass")
+_TEAMS = (CLUSTER_QUOTA, GROUP)
+_COMPILED_FROM = ("Node", "DeviceClass", "ResourceSlice", "PriorityClass", CLUSTER_QUOTA)
 
 
 def compile_quotas(source: ClusterOptions) -> NativeQuotas:

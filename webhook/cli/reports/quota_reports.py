@@ -47,8 +47,9 @@ if TYPE_CHECKING:
     from policies.analyses.explain import Headroom
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
+    from policies.quota.ledger.ledger import Reservation
     from policies.quota.limits.quota import Limit
-    from policies.quota.quota_report import Condition, LimitUse, QuotaReport, Reservation
+    from policies.quota.quota_report import Condition, LimitUse, QuotaReport
     from policies.rules.charges import Amounts, Unit
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
@@ -91,7 +92,7 @@ def report_quotas_of_files(source: ClusterOptions) -> QuotaReports:
     files, namespace = read_cluster_files(source.cluster, source.settings), source.namespace
     view = ManifestsView(files.facts)
     check_namespace_exists(view, namespace)
-    if view.list(QUOTA, namespace) is UNKNOWN:
+    if view.list(QUOTA, namespace) is UNKNOWN and view.list(CLUSTER_QUOTA) is UNKNOWN:
         note = "the files have no GPUQuotas; kubectl get gpuquotas -A -o yaml prints those of a cluster"
         return QuotaReports((), namespace, (note,))
     gaps = [f"the files have no {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
@@ -253,6 +254,14 @@ _FAILING = {
 }
 
 
+_FAILING_GROUP = {
+    True: "All its namespaces enforce it: while it cannot be checked, pods that get GPUs are refused",
+    False: "Not all its namespaces enforce it: while it cannot be checked, all pods are admitted in those that do not",
+    None: "Whether its namespaces enforce it is unknown",
+}
+_ENFORCING = {True: "the namespace enforces it", False: "its namespaces enforce it"}
+
+
 def text(quotas: QuotaReports, width: int | None = None) -> str:
     """All reports, with a summary if there are several; `width` is that of the terminal if None."""
     sections = [section for report in quotas.reports for section in _sections(report)]
@@ -279,7 +288,7 @@ def text(quotas: QuotaReports, width: int | None = None) -> str:
 
 
 def _sections(report: QuotaReport) -> Iterator[Section]:
-    title, state = f"GPUQuota {report.namespace}/{report.name}", report.state
+    title, state = report.label, report.state
     is_over = report.is_over and state is QuotaState.UNCOUNTED
     yield Section(
         [*_head(report)], title, "uncounted, over" if is_over else state, Tone.BAD if is_over else _TONES[state]
@@ -294,7 +303,8 @@ def _sections(report: QuotaReport) -> Iterator[Section]:
             ]
             for each in report.limits
         ]
-        differences = [Paragraph(f"{each.difference}.", Tone.QUIET) for each in report.limits if each.difference]
+        said = [words for each in report.limits for words in (each.lending, each.difference) if words]
+        differences = [Paragraph(f"{each}.", Tone.QUIET) for each in said]
         amounts = numbers("USED", "RESERVED", "LEFT")
         yield Section([Table(["NAME", "USE", *amounts, "LIMIT"], rows), *differences])
         if report.holders is not None:
@@ -314,13 +324,16 @@ def _sections(report: QuotaReport) -> Iterator[Section]:
 
 def _head(report: QuotaReport) -> Iterator[Block]:
     if report.quota is None:
-        is_enforced = ", and the namespace enforces it, so pods that get GPUs are refused"
+        is_enforced = f", and {_ENFORCING[report.group is None]}, so pods that get GPUs are refused"
         yield Paragraph(f"It cannot be read{is_enforced if report.enforced else ', so it limits nothing'}.")
         yield Bullets([each.text for each in report.problems])
         return
     if not report.exempt:
         result = "admitted with a warning (mode Warn)" if report.quota.mode == "Warn" else "refused (mode Enforce)"
-        yield Paragraph(f"Pods over a limit are {result}. {_FAILING[report.enforced]}.")
+        failing = _FAILING[report.enforced] if report.group is None else _FAILING_GROUP[report.enforced]
+        yield Paragraph(f"Pods over a limit are {result}. {failing}.")
+    if report.group is not None:
+        yield Paragraph(f"Counts {report.members}.")
     yield from notes(report.remarks, "Warning")
 
 
