@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from policies.devices.native_quotas import refused_claims, refused_pod
 from policies.devices.resource_claims import Claim
 from policies.kubernetes.view import UNKNOWN
-from policies.quota.counting import outcome_by_view
+from policies.quota.counting import outcomes_by_view
 from policies.quota.ledger.allowances import ChargeVerdict
 from policies.quota.limits.quota import parse_quota
 from policies.quota.native_limits import native_form
@@ -189,7 +189,8 @@ class Namespace:
 def is_ours(namespace, created, template):
     view = namespace.view(*([template] if template else ()))
     charge = charge_request(created, view)
-    return charge is None or outcome_by_view(charge, view, DEFAULTS) == ChargeVerdict(True, None)
+    admitted = ChargeVerdict(True, None)
+    return charge is None or [each.outcome for each in outcomes_by_view(charge, view, DEFAULTS)] == [admitted]
 
 
 def is_native(namespace, created, template):
