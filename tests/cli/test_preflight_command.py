@@ -119,7 +119,7 @@ async def test_webhooks_that_a_hook_of_the_chart_applies_are_read(live):
     done = await live("-f", "-", "-o", "json", stdin=yaml.safe_dump_all([*shown, config_map]))
     assert checks(done, "failing") == []
     assert json.loads(done.stdout)["namespaces"]["exempt"] == ["kube-system"]
-    assert ("objects", "the dry run accepts 40 objects: 40 would be created") in checks(done, "ok")
+    assert ("objects", "the dry run accepts 42 objects: 42 would be created") in checks(done, "ok")
 
 
 async def test_webhooks_of_a_chart_that_are_no_yaml_are_refused(live):

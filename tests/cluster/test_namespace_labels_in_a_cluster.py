@@ -3,6 +3,7 @@
 import pytest
 
 from testbed import manifests
+from testbed.waiting import until
 
 DENIED = "ValidatingAdmissionPolicy 'namespace-labels.gpu-admission.io' with binding 'namespace-labels.gpu-admission.io' denied request: "
 LABEL = "gpu-admission.io/dra"
@@ -121,3 +122,43 @@ def test_exempt_namespace_is_not_created_with_an_enforced_quota(real, name):
         f'{DENIED}metadata.labels[gpu-admission.io/quota]: namespace "{name}" is exempt: a GPUQuota is never enforced '
         "there; remove the label"
     )
+
+
+TEAM = "example.com/guarded-team"
+GUARD = "team-quota-labels.gpu-admission.io"
+
+
+@pytest.fixture
+def guarded_key(real):
+    """A ClusterGPUQuota that groups namespaces by the label `TEAM`, once the API server knows it."""
+    spec = {"namespaceSelector": {}, "groupBy": TEAM, "limits": [{"name": "gpus", "gpus": 8}]}
+    metadata = {"name": "gpu-admission-test-guarded"}
+    document = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "ClusterGPUQuota",
+        "metadata": metadata,
+        "spec": spec,
+    }
+    real.create(document).object  # noqa: B018 - it is not refused
+    yield TEAM
+    real.delete("ClusterGPUQuota", metadata["name"])
+
+
+def test_label_that_groups_namespaces_is_set_by_who_has_the_right(real, users, officer, guarded_key):
+    editor, _ = users
+    team = real.namespace()
+    change = {"metadata": {"labels": {guarded_key: "blue"}}}
+    until(lambda: editor.patch("Namespace", team, body=change).code == 403, "the policy knows the ClusterGPUQuota")
+    assert editor.patch("Namespace", team, body=change).message == (
+        f"namespaces \"{team}\" is forbidden: ValidatingAdmissionPolicy '{GUARD}' with binding '{GUARD}' denied request: the "
+        f"label {guarded_key} of namespace {team} says which limits of ClusterGPUQuota gpu-admission-test-guarded count it, and "
+        "is set by who may set gpuquotagroups.gpu-admission.io; ask an administrator to set it, or to bind the ClusterRole "
+        "gpu-admission-quota-edit to you"
+    )
+    assert editor.patch("Namespace", team, body={"metadata": {"labels": {"example.com/other": "a"}}}).accepted
+    created = manifests.namespace("gpu-admission-test-guarded", {guarded_key: "blue"})
+    assert editor.create(created).code == 403
+    assert officer.patch("Namespace", team, body=change).accepted
+    gone = {"metadata": {"labels": {guarded_key: None}}}
+    assert editor.patch("Namespace", team, body=gone).code == 403
+    assert officer.patch("Namespace", team, body=gone).accepted

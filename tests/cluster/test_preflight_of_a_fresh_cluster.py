@@ -57,7 +57,7 @@ def test_fresh_cluster_accepts_every_object(preflight):
     features = "the API server calls webhooks and policies, and serves dynamic resources"
     assert ("features", features) in whats(report, "ok")
     (accepted,) = (each for each in report["checks"] if each["name"] == "objects")
-    assert accepted["what"] == "the dry run accepts 39 objects: 39 would be created"
+    assert accepted["what"] == "the dry run accepts 41 objects: 41 would be created"
     assert accepted["where"] == "10 of them tried in namespace default, because gpu-admission does not exist yet"
     assert report["step"] == {"verb": "install", "from": None, "to": version("gpu-admission")}
     assert report["conclusion"].startswith(

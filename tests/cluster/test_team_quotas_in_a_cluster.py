@@ -46,6 +46,11 @@ def group(cluster, name):
     return cluster.get("GPUQuotaGroup", name)
 
 
+def enforced(cluster, quota):
+    conditions = cluster.get("ClusterGPUQuota", quota).object.get("status", {}).get("conditions", [])
+    return next((each["status"] for each in conditions if each["type"] == "Enforced"), "")
+
+
 def holds(cluster, name, *namespaces):
     """Wait until a group holds and counts these namespaces, and nothing is on its way any more."""
 
@@ -66,6 +71,7 @@ def test_pods_of_all_namespaces_of_a_tenant_count_together(cluster, research):
     first, second = (member(cluster, key, "blue") for _ in range(2))
     other = member(cluster, key, "red")
     assert holds(cluster, f"{quota}.blue", first, second) == "gpus 0 of 3"
+    until(lambda: enforced(cluster, quota) == "True", "the ClusterGPUQuota says that it holds")
     assert cluster.create(manifests.pod(first, "one", gpus=2)).accepted
     assert cluster.create(manifests.pod(second, "two")).accepted
     answer = cluster.create(manifests.pod(second, "three"))

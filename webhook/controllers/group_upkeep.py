@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,12 @@ from policies.kubernetes.objects import lookup, mappings_at, name_of, with_condi
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import cluster_condition, unreadable_condition
-from policies.quota.limits.cluster_quota import CLUSTER_QUOTA, members, tenancy
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA, GUARD, is_guard, members, tenancy
 from policies.quota.limits.quota import API_VERSION, GROUP
 from webhook.cluster.answers import APIError
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, rfc3339
+from webhook.cluster.lists import get_if_exists
 from webhook.cluster.live import generation_of
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.metrics import IncompleteRound
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
 
 
+_GUARD_SECONDS = 30.0
+"""Between two looks at the policy that guards labels."""
 _QUOTA, _GROUP = RESOURCES[CLUSTER_QUOTA], RESOURCES[GROUP]
 
 
@@ -40,7 +44,10 @@ class GroupUpkeep:
     view: ClusterView
     """The cluster."""
     clockwork: Clockwork = field(default_factory=Clockwork)
-    """The time of day."""
+    """Time."""
+    _looked: float = field(default=-math.inf, init=False)
+    _is_guarded: bool = field(default=False, init=False)
+    """True if the policy that guards labels was there at the last look."""
 
     async def round(self) -> None:
         """Make what is missing, change what differs, and delete what is empty.
@@ -57,6 +64,7 @@ class GroupUpkeep:
             raise IncompleteRound("ClusterGPUQuotas, their groups or the Namespaces are unknown, so no group is kept")
         if not documents and not listed:
             return
+        await self._look_for_guard()
         groups: dict[str, tuple[ClusterQuota, Group]] = {}
         by_name = {each.name: each for each in found.quotas}
         for namespace in namespaces:
@@ -70,6 +78,15 @@ class GroupUpkeep:
                 await self._delete_if_empty(stored[name])
         for document in documents:
             await self._write_status(document, found, namespaces, groups, stored)
+
+    async def _look_for_guard(self) -> None:
+        """Read the policy that guards labels, and its binding, now and then."""
+        now = self.clockwork.clock()
+        if now < self._looked + _GUARD_SECONDS:
+            return
+        kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+        found = [await get_if_exists(self.client, RESOURCES[kind].path(name=GUARD)) for kind in kinds]
+        self._looked, self._is_guarded = now, is_guard(*found)
 
     async def _keep(self, name: str, owner: Object, spec: Object, stored: Object | None) -> None:
         if stored is None:
@@ -116,7 +133,8 @@ class GroupUpkeep:
             labels = (lookup(each, ("metadata", "labels")) for each in namespaces)
             status["outside"] = sum(quota.leaves_out(each if isinstance(each, dict) else {}) for each in labels)
             said = {each: _enforced_condition(stored.get(each)) for each in own}
-            conditions = [cluster_condition(said, found.overlaps(namespaces).get(name, {}))]
+            unguarded = () if self._is_guarded else quota.guarded_keys
+            conditions = [cluster_condition(said, found.overlaps(namespaces).get(name, {}), unguarded)]
         status["conditions"] = with_conditions(
             before.get("conditions") or [], conditions, generation_of(document), rfc3339(self.clockwork.now())
         )

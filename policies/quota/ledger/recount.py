@@ -303,13 +303,22 @@ def group_condition(exempt: Mapping[str, str], open_ones: Sequence[str], *, unse
     return _condition(_ENFORCED, "True", "Enforced", said)
 
 
-def cluster_condition(groups: Mapping[str, Object | None], overlaps: Mapping[str, str]) -> Object:
+def cluster_condition(
+    groups: Mapping[str, Object | None], overlaps: Mapping[str, str], unguarded: Sequence[str]
+) -> Object:
     """The condition Enforced of a ClusterGPUQuota: True if it limits all its groups.
 
     Args:
         groups: By the names of its GPUQuotaGroups, their condition Enforced; None before they have one.
         overlaps: By the namespaces that it chooses and an older ClusterGPUQuota counts, the name of that one.
+        unguarded: The keys of labels that decide about it and that nothing keeps tenants from changing.
     """
+    if unguarded:
+        said = (
+            f"Install the policy team-quota-labels.gpu-admission.io and its binding as they are shipped: nothing keeps who may edit a "
+            f"namespace from changing its label {format_list(unguarded, _MOST_NAMED)}, and with it the limits that count there."
+        )
+        return _condition(_ENFORCED, "False", "Unguarded", said[:_LONGEST])
     if overlaps:
         names = format_list([f"{namespace} ({older})" for namespace, older in overlaps.items()], _MOST_NAMED)
         said = f"It limits nothing in namespaces that an older ClusterGPUQuota counts: {names}. Choose them in one of the two."

@@ -184,6 +184,36 @@ def _expression_problems(path: FieldPath, expressions: Any) -> Iterator[Problem]
             yield Problem(path / index / "values", f"must be empty for {operator}", "remove it")
 
 
+GUARD = "team-quota-labels.gpu-admission.io"
+"""The ValidatingAdmissionPolicy that keeps tenants from changing guarded keys, and its binding."""
+_GUARDED = """
+(params.spec.namespaceSelector.?matchLabels.orValue({}).map(k, k)
++ params.spec.namespaceSelector.?matchExpressions.orValue([]).map(e, e.key)
++ (has(params.spec.groupBy) ? [params.spec.groupBy] : []))
+.filter(k, k != 'kubernetes.io/metadata.name' && object.metadata.?labels[?k] != oldObject.?metadata.?labels[?k])
+"""
+_MAY_SET = """
+variables.changed.size() == 0 ||
+authorizer.group('gpu-admission.io').resource('gpuquotagroups').name(params.metadata.name).check('set').allowed()
+"""
+
+
+def is_guard(policy: Object | None, binding: Object | None) -> bool:
+    """True if a stored policy and its binding are those of deploy/base/api/team-quota-labels.yaml."""
+    validations = [str(each.get("expression")).split() for each in mappings_at(policy, ("spec", "validations"))]
+    variables = {
+        each.get("name"): str(each.get("expression")).split() for each in mappings_at(policy, ("spec", "variables"))
+    }
+    return (
+        validations == [_MAY_SET.split()]
+        and variables == {"changed": _GUARDED.split()}
+        and lookup(policy, ("spec", "failurePolicy")) == "Fail"
+        and "Deny" in items_at(binding, ("spec", "validationActions"))
+        and lookup(binding, ("spec", "policyName")) == GUARD
+        and not any(mapping_at(binding, ("spec", "paramRef", "selector")).values())
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Tenancy:
     """The ClusterGPUQuotas of a cluster, and the groups of its namespaces."""

@@ -9,6 +9,8 @@ from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.status import Count
 from policies.quota.limits.quota import Limit, Quota
 from policies.rules.charges import OWN, Bill, Charge
+from testbed import libyaml
+from tests.controllers.quotas.conftest import API
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.group_upkeep import GroupUpkeep
 from webhook.controllers.metrics import QuotaMetrics
@@ -93,6 +95,8 @@ class Research:
 
 @pytest.fixture
 def research(team, leader, midnight):
+    for document in libyaml.load_all((API / "team-quota-labels.yaml").read_text()):
+        team.sandbox.create(document)
     return Research(team, leader, Clockwork(clock=lambda: team.seconds, now=lambda: midnight))
 
 
@@ -205,6 +209,19 @@ async def test_younger_of_two_that_choose_a_namespace_counts_nothing_there_and_s
     status, reason, message = research.condition(research.sandbox.get("ClusterGPUQuota", "later"))
     assert (status, reason) == ("False", "Overlap")
     assert "a (research)" in message
+
+
+async def test_limits_of_teams_whose_labels_nothing_guards_do_not_hold(research):
+    research.quota()
+    research.namespace("a", "blue")
+    research.sandbox.remove("ValidatingAdmissionPolicyBinding", "team-quota-labels.gpu-admission.io")
+    await research.settle()
+    status, reason, message = research.condition(research.stored)
+    assert (status, reason) == ("False", "Unguarded")
+    assert message == (
+        "Install the policy team-quota-labels.gpu-admission.io and its binding as they are shipped: nothing keeps who may edit a "
+        "namespace from changing its label team, and with it the limits that count there."
+    )
 
 
 async def test_unreadable_quota_keeps_its_groups_and_says_what_is_wrong(research):
