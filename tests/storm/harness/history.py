@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "Event", "History"]
 
-_COMPARED = ("Pod", "ResourceClaim", "GPUQuota")
+_COMPARED = ("Pod", "ResourceClaim", "GPUQuota", "GPUQuotaGroup")
 KINDS = (*_COMPARED, "Lease")
 _SILENCE = 120.0
 _PAUSE = 0.05
@@ -44,7 +44,7 @@ class Event:
 
 
 class History:
-    """What happened in some namespaces since the beginning."""
+    """What happened in some namespaces, and to the quotas of tenants, since the beginning."""
 
     def __init__(self, client: APIClient, namespaces: Collection[str]) -> None:
         """Args: a connection that nobody disturbs, and the namespaces."""
@@ -93,7 +93,7 @@ class History:
             listed = {
                 item["metadata"]["uid"]: int(item["metadata"]["resourceVersion"])
                 for item in items
-                if item["metadata"]["namespace"] in self._namespaces
+                if self._is_ours(item)
             }
             if listed != {uid: event.version for uid, event in self._shown[kind].items()}:
                 return kind
@@ -147,11 +147,14 @@ class History:
         self._reached[kind] = int(version)
         return version
 
+    def _is_ours(self, document: Document) -> bool:
+        """Whether it is in one of the namespaces, or counts several of them."""
+        return document["metadata"].get("namespace", "") in ("", *self._namespaces)
+
     def _note(self, kind: str, document: Document, *, is_gone: bool) -> None:
-        metadata = document["metadata"]
-        if metadata["namespace"] not in self._namespaces:
+        if not self._is_ours(document):
             return
-        event = Event(int(metadata["resourceVersion"]), kind, is_gone, document, time.monotonic_ns())
+        event = Event(int(document["metadata"]["resourceVersion"]), kind, is_gone, document, time.monotonic_ns())
         self._events.append(event)
         if is_gone:
             self._shown[kind].pop(event.uid, None)

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tests.storm.harness.orders import SHARES, SLICES, UNLIMITED_SHARE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tests.storm.harness.history import Event
     from tests.storm.harness.orders import Document
 
-__all__ = ["EXACT", "LIMITS", "Broken", "Truth", "compared", "condition", "of_pod", "quota", "replay"]
+__all__ = [
+    "EXACT",
+    "LIMITS",
+    "Broken",
+    "Truth",
+    "by_tenant",
+    "compared",
+    "condition",
+    "of_pod",
+    "quota",
+    "replay",
+    "tenants_quota",
+]
 
 LIMITS = ("gpus", "devices", "slices")
 EXACT = ("devices", "slices")
@@ -47,6 +59,35 @@ def quota(namespace: str, gpus: int, devices: int, slices: int) -> Document:
         "metadata": {"name": "gpu", "namespace": namespace},
         "spec": {"limits": limits},
     }
+
+
+def tenants_quota(name: str, key: str, gpus: int, devices: int, slices: int) -> Document:
+    """A ClusterGPUQuota with the same limits for each value of a label of namespaces."""
+    limits = quota("", gpus, devices, slices)["spec"]["limits"]
+    return {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "ClusterGPUQuota",
+        "metadata": {"name": name},
+        "spec": {"namespaceSelector": {}, "groupBy": key, "limits": limits},
+    }
+
+
+def by_tenant(events: Iterable[Event], groups: Mapping[str, str]) -> Iterator[Event]:
+    """The history as if each tenant were one namespace, whose GPUQuota is the tenant's GPUQuotaGroup.
+
+    Args:
+        events: In the order in which they were stored.
+        groups: By namespace, the name of its GPUQuotaGroup.
+    """
+    for event in events:
+        metadata = event.object["metadata"]
+        if event.kind == "GPUQuotaGroup":
+            home, kind = metadata["name"], "GPUQuota"
+        elif event.kind in ("Pod", "ResourceClaim") and metadata["namespace"] in groups:
+            home, kind = groups[metadata["namespace"]], event.kind
+        else:
+            continue
+        yield replace(event, kind=kind, object={**event.object, "metadata": {**metadata, "namespace": home}})
 
 
 def condition(document: Document, kind: str) -> dict[str, str]:

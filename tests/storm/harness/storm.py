@@ -63,6 +63,8 @@ class Size:
     """Namespaces that convert them."""
     hard: tuple[int, int, int]
     """Of each namespace: GPUs, devices, slices."""
+    tenants: int
+    """Tenants, each with the same number of namespaces, whose limits are three fifths of theirs together."""
     kills: int
     """How many replicas are killed, besides the leader at the end."""
     founded: int
@@ -92,6 +94,7 @@ SMALL = Size(
     plain=2,
     converting=1,
     hard=(60, 72, 24),
+    tenants=2,
     kills=1,
     founded=1,
     enforced=1,
@@ -106,9 +109,10 @@ SMALL = Size(
 FULL = Size(
     pods=2000,
     clients=64,
-    plain=4,
-    converting=2,
-    hard=(90, 108, 36),
+    plain=14,
+    converting=6,
+    hard=(36, 43, 15),
+    tenants=3,
     kills=12,
     founded=3,
     enforced=6,
@@ -166,6 +170,8 @@ class Storm:
         self._plain: list[str] = []
         self._converting: list[str] = []
         self._founded: list[str] = []
+        self._groups: dict[str, str] = {}
+        """By namespace, the GPUQuotaGroup of its tenant."""
 
     @property
     def namespaces(self) -> list[str]:
@@ -187,6 +193,7 @@ class Storm:
         self._cluster.belongings.add(shared_slice())
         for namespace in self.namespaces:
             self._put(oracle.quota(namespace, *self._size.hard))
+        self._prepare_tenants()
         for namespace in self._all:
             for name in TEMPLATES:
                 self._put(template(namespace, name, 1 + (name == "two")))
@@ -195,6 +202,18 @@ class Storm:
             taken = manifests.pod(namespace, TAKEN)
             del taken["spec"]["containers"][0]["resources"]
             self._put(taken)
+
+    def _prepare_tenants(self) -> None:
+        """Give each namespace a tenant, and the tenants limits."""
+        name, key = f"storm-{self._seed}", f"storm.example/tenant-{self._seed}"
+        members = len(self.namespaces) // self._size.tenants
+        gpus, devices, slices = (members * amount * 3 // 5 for amount in self._size.hard)
+        self._put(oracle.tenants_quota(name, key, gpus, devices, slices))
+        for number, namespace in enumerate(self.namespaces):
+            tenant = f"tenant-{number % self._size.tenants}"
+            body = {"metadata": {"labels": {key: tenant}}}
+            assert self._cluster.patch("Namespace", namespace, body=body).accepted
+            self._groups[namespace] = f"{name}.{tenant}"
 
     def _put(self, document: Document) -> None:
         assert self._cluster.create(document).accepted
@@ -232,7 +251,8 @@ class Storm:
             if crowd.done():
                 crowd.result()
         except TimeoutError:
-            report = judge(history.events, self._founded, history.gaps)
+            events = [event for event in history.events if "namespace" in event.object["metadata"]]
+            report = judge(events, self._founded, history.gaps)
             so_far = Outcome(tally, chaos.done, [], [], report, [], len(history.events), len(history.gaps), [])
             raise AssertionError(f"only {so_far}\n{await self._ledgers(quiet, history)}") from None
         finally:
@@ -245,14 +265,18 @@ class Storm:
         await self._emptied(quiet)
         await history.wait_for_answers()
         await history.end()
-        events, gaps = history.events, history.gaps
+        gaps = history.gaps
+        events = [event for event in history.events if "namespace" in event.object["metadata"]]
         of_old_quotas = [event for event in events if event.object["metadata"]["namespace"] in self.namespaces]
         # In a thread: the replicas reach the API server through this loop.
         too_much, unknown = await asyncio.to_thread(replay, of_old_quotas, gaps)
+        of_tenants = [*oracle.by_tenant(history.events, self._groups)]
+        too_much_of_tenants, unknown_of_tenants = await asyncio.to_thread(replay, of_tenants, gaps)
         report = await asyncio.to_thread(judge, events, self._founded, gaps)
         report.counts.update({f"requests {outcome}": count for outcome, count in beside.outcomes.items()})
         tracebacks = self._cluster.replicas.tracebacks()
-        return Outcome(tally, chaos.done, too_much, unknown, report, quiet_calls, len(events), len(gaps), tracebacks)
+        over_all, under_all = too_much + too_much_of_tenants, unknown + unknown_of_tenants
+        return Outcome(tally, chaos.done, over_all, under_all, report, quiet_calls, len(events), len(gaps), tracebacks)
 
     def _random(self, name: str) -> Random:
         return Random(f"{self._seed} {name}")
@@ -304,6 +328,10 @@ class Storm:
                 conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
                 if conditions.get("Enforced") != "True":
                     return f"{namespace} is not said to be enforced: {conditions}"
+            for group in {*self._groups.values()}:
+                found = await client.get(RESOURCES["GPUQuotaGroup"].path(name=group))
+                if (said := oracle.condition(found, "Enforced")).get("status") != "True":
+                    return f"{group} is not said to be enforced: {said}"
             return ""
 
         await until_right(look, 60)
@@ -316,6 +344,10 @@ class Storm:
             truth = Truth.of(history.latest)
             for namespace in self._all:
                 if said := await self._wrong(client, namespace, truth):
+                    return said
+            of_tenants = Truth.of(oracle.by_tenant(history.latest, self._groups))
+            for group in {*self._groups.values()}:
+                if said := await self._wrong(client, group, of_tenants):
                     return said
             return ""
 
@@ -378,7 +410,14 @@ class Storm:
         return count
 
     async def _status(self, client: APIClient, namespace: str) -> dict[str, Any]:
-        found = await client.get(RESOURCES["GPUQuota"].path(namespace, "gpu"))
+        """Of the GPUQuota of a namespace, or of a GPUQuotaGroup."""
+        is_group = namespace in self._groups.values()
+        path = (
+            RESOURCES["GPUQuotaGroup"].path(name=namespace)
+            if is_group
+            else RESOURCES["GPUQuota"].path(namespace, "gpu")
+        )
+        found = await client.get(path)
         status: dict[str, Any] = found.get("status") or {}
         return status
 
