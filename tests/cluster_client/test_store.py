@@ -110,6 +110,9 @@ def test_bookmark_moves_the_version_only(store):
     before = store.version
     store.apply(event("BOOKMARK", {"metadata": {"resourceVersion": "50"}}))
     assert (store.resource_version, store.version) == ("50", before)
+    assert store.changed_version == "5"
+    store.apply(event("DELETED", pod("x", 51)))
+    assert store.changed_version == "51"
 
 
 def test_deletion_of_what_is_not_kept_is_no_news(store):

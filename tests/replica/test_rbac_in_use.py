@@ -260,8 +260,8 @@ class Story:
         expiry = Expiry(client, view, lambda: next(moments))
         charges = [OpenCharge(kind, kind, "gone", "", {OWN: None}, None, {}) for kind in ("Pod", "ResourceClaim")]
         key = LedgerKey.of_namespace("team-a")
-        assert await expiry.gone(key, charges) == []
-        assert await expiry.gone(key, charges) == charges
+        assert await expiry.gone(key, ["team-a"], charges) == []
+        assert await expiry.gone(key, ["team-a"], charges) == charges
 
     async def charge(self, keeper, request, view, run):
         steps = decide(ENTRIES["check-pods"], DEFAULTS, Course.start(request), {"quota"})

@@ -10,8 +10,15 @@ from policies.kubernetes.objects import lookup, mappings_at, name_of, with_condi
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import cluster_condition, unreadable_condition
-from policies.quota.limits.cluster_quota import CLUSTER_QUOTA, GUARD, is_guard, members, tenancy
-from policies.quota.limits.quota import API_VERSION, GROUP
+from policies.quota.limits.cluster_quota import (
+    CLUSTER_QUOTA,
+    GUARD,
+    is_guard,
+    members,
+    parse_cluster_quota,
+    tenancy,
+)
+from policies.quota.limits.quota import API_VERSION, GROUP, QuotaError
 from webhook.cluster.answers import APIError
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, rfc3339
@@ -72,7 +79,7 @@ class GroupUpkeep:
                 groups[group.name] = by_name[group.quota], group
         stored = {name_of(each): each for each in listed}
         for name, (quota, group) in groups.items():
-            await self._keep(name, quota.document, quota.spec_of(group), stored.get(name))
+            await self._keep(name, quota, group, stored.get(name))
         for name in stored.keys() - groups.keys():
             if str(lookup(stored[name], ("spec", "quota"))) not in found.unreadable:
                 await self._delete_if_empty(stored[name])
@@ -88,17 +95,26 @@ class GroupUpkeep:
         found = [await get_if_exists(self.client, RESOURCES[kind].path(name=GUARD)) for kind in kinds]
         self._looked, self._is_guarded = now, is_guard(*found)
 
-    async def _keep(self, name: str, owner: Object, spec: Object, stored: Object | None) -> None:
+    async def _keep(self, name: str, quota: ClusterQuota, group: Group, stored: Object | None) -> None:
         if stored is None:
-            reference = {"apiVersion": API_VERSION, "kind": CLUSTER_QUOTA, "name": name_of(owner), "uid": _uid(owner)}
+            uid = _uid(quota.document)
+            reference = {"apiVersion": API_VERSION, "kind": CLUSTER_QUOTA, "name": quota.name, "uid": uid}
             document = {
                 "apiVersion": API_VERSION,
                 "kind": GROUP,
                 "metadata": {"name": name, "ownerReferences": [reference]},
-                "spec": spec,
+                "spec": quota.spec_of(group),
             }
             await self._try(self.client.post(_GROUP.path(), document, FIELD_MANAGER))
-        elif (before := stored["spec"]) != spec:
+        elif (before := stored["spec"]) != quota.spec_of(group):
+            # The caches of a new leader may still show limits from before the last one lowered them.
+            owner = await get_if_exists(self.client, _QUOTA.path(name=quota.name))
+            try:
+                spec = before if owner is None else parse_cluster_quota(owner).spec_of(group)
+            except QuotaError:
+                return
+            if spec == before:
+                return
             change = {**dict.fromkeys(before), **spec}
             body = {"metadata": {"resourceVersion": _version(stored)}, "spec": change}
             await self._try(self.client.patch(_GROUP.path(name=name), body, FIELD_MANAGER, content_type=MERGE_PATCH))
@@ -149,7 +165,7 @@ class GroupUpkeep:
             await write
         except APIError as error:
             # Another leader did it, or the caches are behind; the next round decides again.
-            if not (error.is_not_found or error.is_conflict):
+            if not (error.is_not_found or error.is_conflict or error.already_exists):
                 raise
 
 

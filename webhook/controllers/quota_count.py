@@ -17,7 +17,8 @@ from policies.quota.counter import Counter
 from policies.quota.ledger.allowances import has_allowance
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE
-from policies.quota.ledger.recount import Snapshot, ready_condition, recount
+from policies.quota.ledger.recount import Snapshot, ready_condition, recount, says_that_all_have_seen
+from policies.quota.ledger.status import Versions
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN
 from webhook.cluster.answers import APIError, BadAnswer, Silent, status_error
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.quota.counter import Terms
     from policies.quota.ledger.open_charges import OpenCharge
-    from policies.quota.ledger.status import Versions
     from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
     from webhook.cluster.store import Store
@@ -59,10 +59,9 @@ class Listed:
 
     objects: Sequence[Object]
     version: str
-    """The resourceVersion of the newest list; empty for a kind that the API server does not serve.
-
-    An object that an older one of the lists lacks has an open charge, which only its own sight closes.
-    """
+    """The resourceVersion of the newest list; empty for a kind that the API server does not serve."""
+    oldest: str = ""
+    """That of the oldest list; empty if it is one list. It may lack objects whose charges newer counts have closed."""
 
     def shows_the_same(self, other: Listed) -> bool:
         """True if both have the identical objects."""
@@ -83,6 +82,13 @@ class Both:
     def versions(self, counted: Versions | None) -> tuple[str, str]:
         """The resourceVersions of the lists; for a kind that is not served, the one counted last."""
         return self.pods.version, self.claims.version or ("1" if counted is None else counted.claims)
+
+    def reach(self, counted: Versions | None) -> bool:
+        """True if none of the lists is older than those that were counted."""
+        if counted is None:
+            return True
+        oldest = Versions.of(self.pods.oldest or counted.pods, self.claims.oldest or counted.claims)
+        return oldest is not None and oldest.reach(counted)
 
 
 @dataclass(eq=False)
@@ -199,14 +205,16 @@ class Lists:
         if store.state == "absent":
             return Listed((), "")
         each, version = _COUNTED[kind], "" if namespaces else store.resource_version
+        oldest = ""
         objects: list[Object] = []
         trim = trim_for(each.resource)
         for namespace in namespaces:
             async for page in raw_pages(self.client, each.resource, namespace, each.query, limit=PAGE):
                 objects += (kept for item in page.items if (kept := trim(item)) is not None)
-                if not version or is_older(version, page.resource_version):
-                    version = page.resource_version
-        return Listed(objects, version)
+            oldest = oldest or page.resource_version
+            if not version or is_older(version, page.resource_version):
+                version = page.resource_version
+        return Listed(objects, version, oldest)
 
 
 def _annotation(watched: Watched) -> str:
@@ -224,6 +232,8 @@ class Count:
     key: LedgerKey
     namespaces: Sequence[str]
     """The namespaces of a group; empty for the GPUQuota of a namespace."""
+    based_on: Ledger
+    """The ledger for which the namespaces and conditions were decided."""
     both: Both
     terms: Terms
     kept: Kept
@@ -243,7 +253,7 @@ class Count:
     began_anew: bool = field(default=False, init=False)
     """True if such versions were found, now or before."""
     is_behind: bool = field(default=False, init=False)
-    """True if the stored object is another one than that of this count, or has other limits."""
+    """True if the stored object is another one than that of this count, or has other limits or namespaces."""
     outdated: bool = field(default=False, init=False)
     """True if the stored ledger has newer lists, or their versions cannot be compared."""
     ledger: Ledger = field(init=False)
@@ -262,11 +272,13 @@ class Count:
             document: The GPUQuota.
         """
         self.ledger, self.uncharged, self.outdated = ledger, (), False
-        self.is_behind = not self.kept.is_of(document) or quota.limits != self.terms.quota.limits
+        is_other = not self.kept.is_of(document) or quota.limits != self.terms.quota.limits
+        # Another leader has seen namespaces join or leave that this one's caches did not show.
+        self.is_behind = is_other or _membership(ledger) != _membership(self.based_on)
         if self.is_behind:
             return ledger
         snapshot = self._snapshot(ledger)
-        after = recount(ledger, quota, snapshot)
+        after = recount(ledger, quota, snapshot) if self.both.reach(ledger.counted) else None
         is_foreign = after is None and self.foreign is not None and ledger.counted == self.foreign
         if is_foreign:
             after = recount(replace(ledger, counted=None), quota, snapshot)
@@ -276,11 +288,11 @@ class Count:
         self.began_anew = is_foreign or self.began_anew or self.kept.began_anew
         self._note(snapshot, ledger)
         after = replace(without_charges(self.allowances, after), namespaces=tuple(self.namespaces))
-        if not self.key.namespace:
-            # They count in the group that their namespace has now, which every replica has seen.
-            counted = {*self.namespaces, ""}
-            left = [each for each in after.reservations if object_namespace(self.key, each) not in counted]
-            after = without_charges(left, after)
+        if left := {*ledger.namespaces}.difference(self.namespaces):
+            # What is charged there counts in the group that these have now, which every replica has seen. Other namespaces
+            # may be on their way into this group, as replicas have seen before the leader.
+            charges = [each for each in after.reservations if object_namespace(self.key, each) in left]
+            after = without_charges(charges, after)
         ready = ready_condition(after, quota, guesses_memory=self.terms.guesses_memory, began_anew=self.began_anew)
         wanted = ready, *self.conditions
         conditions = with_conditions(after.conditions, wanted, generation_of(document), self.time)
@@ -316,8 +328,12 @@ class Count:
         if has_allowance(before):
             # A replica may have admitted them, and writes their charges in a moment.
             self.uids = self.uids.difference(each.uid for each in new)
-        else:
+        elif before.namespaces == tuple(self.namespaces):  # what a namespace that joins has was not charged here
             self.uncharged = tuple(f"{each.kind} {each.name}" for each in new if any(each.amounts.values()))
+
+
+def _membership(ledger: Ledger) -> tuple[tuple[str, ...], bool]:
+    return ledger.namespaces, bool(ledger.namespaces) and says_that_all_have_seen(ledger.conditions)
 
 
 def object_namespace(key: LedgerKey, charge: OpenCharge) -> str:
@@ -379,7 +395,7 @@ class Kept:
     awaited: Mapping[str, str] = field(default_factory=dict)
     """The resourceVersions by kind that replicas may not have seen; empty once all have."""
     members: tuple[str, ...] | None = None
-    """The namespaces of a group, as this leader saw them last; None before."""
+    """The namespaces of a group, as this leader saw them last; None before, and while its ClusterGPUQuota cannot be read."""
     known: frozenset[str] | None = None
     """The UIDs of the last count; None before the first count of this leader."""
     began_anew: bool = False
@@ -438,13 +454,17 @@ class Expiry:
         else:
             self._since.pop(key, None)
 
-    async def gone(self, key: LedgerKey, charges: Iterable[OpenCharge]) -> list[OpenCharge]:
+    async def gone(
+        self, key: LedgerKey, namespaces: Collection[str], charges: Iterable[OpenCharge]
+    ) -> list[OpenCharge]:
         """The charges of a ledger without an object that needs them.
 
-        The object does not exist, is a pod without GPUs, or a PodGroup without a pod that waits for its claims.
+        The object does not exist, is a pod without GPUs, a PodGroup without a pod that waits for its claims, or is in a
+        namespace that has left the group.
 
         Args:
             key: Of the ledger.
+            namespaces: Those that it counts.
             charges: All charges that remain after a count.
 
         Raises:
@@ -459,16 +479,16 @@ class Expiry:
             charge: _ALLOWANCE_SECONDS if each.kind == ALLOWANCE else _UNSEEN_SECONDS for charge, each in unseen.items()
         }
         due = [unseen[charge] for charge, moment in since.items() if now >= moment + limits[charge]][:_MOST_LOOKUPS]
-        exist = await asyncio.gather(*(self._exists(key, charge) for charge in due))
+        exist = await asyncio.gather(*(self._exists(key, namespaces, charge) for charge in due))
         since.update({(charge.uid, charge.time): now for charge, exists in zip(due, exist, strict=True) if exists})
         return [charge for charge, exists in zip(due, exist, strict=True) if not exists]
 
-    async def _exists(self, key: LedgerKey, charge: OpenCharge) -> bool:
+    async def _exists(self, key: LedgerKey, namespaces: Collection[str], charge: OpenCharge) -> bool:
         if charge.kind == ALLOWANCE:
             return False  # its replica writes it again every few seconds
         namespace, name = object_namespace(key, charge), object_name(key, charge)
-        if not name:
-            return False  # a forged charge in the ledger of a group
+        if not name or namespace not in namespaces:
+            return False  # a forged charge, or one by a replica that did not know yet that the namespace had left
         if charge.kind == POD_GROUP:
             return self._is_awaited(namespace, name, charge.uid)
         resource = RESOURCES["Pod" if charge.kind == "Pod" else "ResourceClaim"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from policies.admission import warm
 from policies.devices.pod_groups import POD_GROUP
-from policies.kubernetes.objects import lookup, name_of, namespace_of, with_conditions
+from policies.kubernetes.objects import lookup, mapping_at, name_of, namespace_of, with_conditions
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.counter import Terms
 from policies.quota.counting import namespaces_of
@@ -28,13 +28,15 @@ from policies.quota.ledger.recount import (
     says_that_all_have_seen,
     unreadable_condition,
 )
-from policies.quota.limits.cluster_quota import CLUSTER_QUOTA
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA, Group, read_tenancy, tenancy
 from policies.quota.limits.quota import GROUP, QUOTA_NAME, QuotaError, is_enforced
 from policies.rules.settings.exemptions import exemption_in_cluster
 from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, rfc3339
+from webhook.cluster.lists import get_if_exists, list_all
 from webhook.cluster.live import generation_of
+from webhook.cluster.resources import RESOURCES
 from webhook.controllers.metrics import IncompleteRound
 from webhook.controllers.quota_count import Basis, Count, Expiry, Kept, Lists, without_charges
 from webhook.ledger import LedgerKey
@@ -136,11 +138,12 @@ class QuotaRound:
         for key in self._kept.keys() - stored.keys():
             if key.namespace or knows_groups:
                 self._forget(key)
-        is_awaited = any(self._keep(key, document).awaited for key, document in stored.items())
-        if is_awaited or self.presences.is_due:
+        # What replicas must have seen is known before their Leases are read: one that starts later compares its caches.
+        kept = {key: self._keep(key, document) for key, document in stored.items()}
+        if any(each.awaited for each in kept.values()) or self.presences.is_due:
             await self.presences.look()
         turns = asyncio.Semaphore(_AT_ONCE)
-        looks = (self._look_in_turn(turns, key, document) for key, document in stored.items())
+        looks = (self._look_in_turn(turns, key, kept[key], document) for key, document in stored.items())
         results = await asyncio.gather(*looks, return_exceptions=True)
         problems = [(where, each) for where, each in zip(stored, results, strict=True) if each is not None]
         for _, problem in problems:
@@ -151,13 +154,14 @@ class QuotaRound:
             raise IncompleteRound(f"some quotas could not be counted: {problems[0][0].label}: {problems[0][1]}{more}")
         self.counted, self._reached = self._reached or self.counted, begun
 
-    async def _look_in_turn(self, turns: asyncio.Semaphore, key: LedgerKey, document: Object) -> None:
+    async def _look_in_turn(self, turns: asyncio.Semaphore, key: LedgerKey, kept: Kept, document: Object) -> None:
         async with turns:
-            await self._look(key, document)
+            await self._look(key, kept, document)
 
-    async def _look(self, key: LedgerKey, document: Object) -> None:
-        kept = self._keep(key, document)
+    async def _look(self, key: LedgerKey, kept: Kept, document: Object) -> None:
         unseen = self.presences.why_unseen(kept.awaited) if kept.awaited else ""
+        if not key.namespace and kept.awaited and not unseen:
+            unseen = await self._why_not_left(kept, document)
         is_new = bool(kept.awaited) and not unseen
         namespaces = _counted_namespaces(key, document, kept, all_have_seen=not unseen)
         enforced = self._enforced_condition(key, namespaces, unseen)
@@ -179,9 +183,8 @@ class QuotaRound:
         gone = self._lists.gone(kept.ledger.reservations)
         groups = [each for namespace in namespaces for each in self.view.known_objects(POD_GROUP, namespace)]
         basis = Basis(document, both, gone, namespaces, groups, terms.facts, enforced)
-        if not basis.is_like(kept.settled):
-            await self._count(key, kept, terms, basis)
-        if is_new:
+        is_counted = basis.is_like(kept.settled) or await self._count(key, kept, terms, basis)
+        if is_new and is_counted:
             kept.awaited = {}
         await self._expire(key, kept, terms, basis)
 
@@ -200,14 +203,34 @@ class QuotaRound:
 
     def _note_members(self, kept: Kept, document: Object) -> None:
         """Note which namespaces a group has now; replicas must see that before it holds."""
-        members = tuple(namespaces_of(document, self.view))
-        if members == kept.members:
+        found = tenancy(self.view)
+        is_readable = found is not UNKNOWN and _group(document).quota not in found.unreadable
+        members = tuple(namespaces_of(document, self.view)) if is_readable else None
+        if members is not None and members == kept.members:
             return
         is_known = kept.members is None and not kept.awaited and members == Ledger.read(document).namespaces
         kept.members = members
         if not is_known:
             stores = self.stores()
             kept.awaited = {kind: stores[kind].changed_version for kind in _MEMBERSHIP}
+
+    async def _why_not_left(self, kept: Kept, document: Object) -> str:
+        """A clause why a namespace that seems to leave a group may still be in it; empty if none is.
+
+        A new leader's caches may be older than those by which the last one counted it.
+        """
+        group = _group(document)
+        if kept.members is None:
+            return f"ClusterGPUQuota {group.quota} cannot be read"
+        leaving = sorted({*Ledger.read(document).namespaces}.difference(kept.members))
+        if not leaving:
+            return ""
+        found = read_tenancy(await list_all(self.client, RESOURCES[CLUSTER_QUOTA]))
+        if group.quota in found.unreadable:
+            return f"ClusterGPUQuota {group.quota} cannot be read"
+        stored = [await get_if_exists(self.client, RESOURCES["Namespace"].path(name=name)) for name in leaving]
+        inside = [name_of(each) for each in stored if each is not None and found.group_of(each) == group]
+        return f"the leader has not seen all labels of {', '.join(inside)}" if inside else ""
 
     def _forget(self, key: LedgerKey) -> None:
         self._kept.pop(key, None)
@@ -217,15 +240,20 @@ class QuotaRound:
 
     async def _count(
         self, key: LedgerKey, kept: Kept, terms: Terms, basis: Basis, *, allowances: Sequence[OpenCharge] = ()
-    ) -> None:
-        """Count, with newer lists if the ledger has newer ones; drops allowances in the same write."""
-        both, foreign = basis.both, None
+    ) -> bool:
+        """Count, with newer lists if the ledger has newer ones; drops allowances in the same write.
+
+        Returns:
+            False if the stored object is another one than the caches show.
+        """
+        both, foreign, before = basis.both, None, Ledger.read(basis.document, kept.ledger)
         for attempt in range(_TRIES):
             if attempt:
                 both = await self._lists.by_quorum(key, basis.namespaces)
             count = Count(
                 key,
                 basis.namespaces if not key.namespace else (),
+                before,
                 both,
                 terms,
                 kept,
@@ -235,7 +263,6 @@ class QuotaRound:
                 foreign,
                 allowances,
             )
-            before = Ledger.read(basis.document, kept.ledger)
             after = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
             is_written = after is not before
             must_be_soon = bool(allowances) or _is_awaited(kept, count, before)
@@ -243,17 +270,17 @@ class QuotaRound:
                 self._take(key, kept, count)
                 # What is kept differs from the stored ledger, so the input of an earlier count must be counted again.
                 kept.settled = None
-                return
+                return True
             if is_written and await self.writer.change(key, count.make) is None:
                 self._forget(key)
-                return
+                return False
             if is_written:
                 kept.closable_since = None
                 kept.last_close = self.clockwork.clock() if _only_closes(before, after) else kept.last_close
             if not count.outdated:
                 self._take(key, kept, count)
                 kept.settled = None if is_written else replace(basis, both=both)
-                return
+                return not count.is_behind
             foreign = count.ledger.counted
         raise IncompleteRound("its status was counted from newer lists than the API server returns")
 
@@ -293,7 +320,7 @@ class QuotaRound:
 
     async def _expire(self, key: LedgerKey, kept: Kept, terms: Terms, basis: Basis) -> None:
         """Drop charges whose object does not exist, and allowances of replicas that have ended."""
-        gone = await self._expiry.gone(key, kept.ledger.reservations)
+        gone = await self._expiry.gone(key, basis.namespaces, kept.ledger.reservations)
         if not gone:
             return
         allowances = [charge for charge in gone if charge.kind == ALLOWANCE]
@@ -362,6 +389,12 @@ class QuotaRound:
 
     def _time(self) -> str:
         return rfc3339(self.clockwork.now())
+
+
+def _group(document: Object) -> Group:
+    """The group of a GPUQuotaGroup."""
+    spec = mapping_at(document, ("spec",))
+    return Group(str(spec.get("quota")), str(spec.get("group") or ""))
 
 
 def _counted_namespaces(key: LedgerKey, document: Object, kept: Kept, *, all_have_seen: bool) -> Sequence[str]:

@@ -466,6 +466,24 @@ async def test_changes_renew_the_lease_while_replicas_may_not_have_seen_a_quota(
     assert len(await renewals(place, 9, is_held=False)) > 30
 
 
+async def test_change_of_labels_renews_the_lease_while_replicas_may_not_have_seen_a_member(place):
+    await place.settle()
+    place.team.sandbox.create(
+        {
+            "apiVersion": "gpu-admission.io/v1alpha1",
+            "kind": "GPUQuotaGroup",
+            "metadata": {"name": "research"},
+            "spec": {"quota": "research", "limits": [{"name": "all", "gpus": 8}]},
+        }
+    )
+    await place.see()
+    seen = place.replicas[0]._versions()
+    assert not place.replicas[0]._is_awaited(seen)
+    place.namespace("lab", team="research")
+    place.watch(0, "Namespace")
+    assert place.replicas[0]._is_awaited(seen)
+
+
 @pytest.fixture
 def silent(place):
     """The kinds of which each replica has heard nothing for too long, by its number."""
