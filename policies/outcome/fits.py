@@ -387,14 +387,7 @@ def _shared_claims(pod: Object) -> list[str]:
 def templates_of_claims(
     document: Object, pods: Sequence[Object], namespace: str, view: ClusterView
 ) -> Mapping[Key, Object]:
-    """Templates of a pod that the view does not know, from the claims of the first of some pods.
-
-    Args:
-        document: The pod that names the templates.
-        pods: Stored pods that are like it.
-        namespace: Of all of them.
-        view: The cluster.
-    """
+    """Templates of a pod that the view does not know, from the claims of stored pods like it."""
     found: dict[Key, Object] = {}
     made = {
         str(each.get("name")): each.get("resourceClaimName")
