@@ -17,6 +17,7 @@ CLUSTERS = ("cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy", "
 FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name not in CLUSTERS)
 EXPLAINED = [folder for folder in FOLDERS if folder.name.startswith("explain-")]
 QUOTAS = [folder for folder in FOLDERS if folder.name == "quota"]
+TEAMS = [folder for folder in FOLDERS if folder.name == "team-quota"]
 USAGES = [folder for folder in FOLDERS if folder.name == "usage"]
 SHARES = [folder for folder in FOLDERS if folder.name == "shares"]
 SELECTORS = [folder for folder in FOLDERS if folder.name == "cel"]
@@ -27,7 +28,7 @@ SUITES = [folder for folder in FOLDERS if folder.name == "suite"]
 REVIEWED = [
     folder
     for folder in FOLDERS
-    if folder not in (*EXPLAINED, *QUOTAS, *USAGES, *SHARES, *SELECTORS, *PAIRS, *PLANS, *CUTOVERS, *SUITES)
+    if folder not in (*EXPLAINED, *QUOTAS, *TEAMS, *USAGES, *SHARES, *SELECTORS, *PAIRS, *PLANS, *CUTOVERS, *SUITES)
 ]
 CLAIMED = [folder for folder in REVIEWED if folder.name.startswith(("claim-", "compute-domain"))]
 SETTINGS = "settings.yaml"
@@ -107,6 +108,7 @@ def test_there_is_an_example_of_each_feature():
         "shares",
         "single-gpu",
         "suite",
+        "team-quota",
         "time-slicing",
         "too-many-gpus",
         "usage",
@@ -159,6 +161,11 @@ def test_explained_example_uses_the_cluster_in_use(folder):
 @pytest.mark.parametrize("folder", QUOTAS, ids=lambda folder: folder.name)
 def test_example_of_a_quota_uses_the_cluster_with_a_quota(folder):
     assert commands(folder) == [["gpu-admission", "quota", *WITH_QUOTA]]
+
+
+@pytest.mark.parametrize("folder", TEAMS, ids=lambda folder: folder.name)
+def test_example_of_a_quota_for_teams_uses_its_own_namespaces(folder):
+    assert commands(folder) == [["gpu-admission", "quota", *WITH_QUOTA[:2], "--cluster", "examples/team-quota/cluster"]]
 
 
 def with_pods(folder):
