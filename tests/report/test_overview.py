@@ -14,6 +14,8 @@ from policies.kubernetes.objects import FieldPath
 from policies.outcome import Audience
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS
+from testbed import libyaml
+from tests.cli.quota_files import TEAMS
 from tests.pages.shown_cluster import NOW, earlier_objects, overview_of, quota, shown_objects
 from tests.usage.usage_objects import NOTHING, device, node, pod, resource_slice
 from webhook.cluster.manifests import ManifestsView
@@ -227,3 +229,15 @@ def test_states_of_a_node(objects, states):
     (found,) = overview_of([*NOTHING, *objects]).nodes
     assert found.states == states
     assert found.needs_attention is (bool(states) and states != (NodeState.TAINTED,))
+
+
+def test_member_sees_the_amounts_of_its_group_and_no_other_namespace():
+    objects = [*NOTHING, *libyaml.load_all(TEAMS)]
+    found = overview(ManifestsView(objects), DEFAULTS, NOW)
+    seen = seen_by(Audience("vision-prod", sees_nodes=False), found, objects)
+    (group,) = (each.report for each in seen.quotas)
+    assert (group.name, group.limits[0].used, group.namespaces) == ("research.vision", 6, ("vision-prod",))
+    assert [each.name for each in group.holders] == ["vision-prod/serve"]
+    page = render_report_parts(seen)["quotas"]
+    assert "research.vision" in page
+    assert "vision-dev" not in page
