@@ -32,7 +32,7 @@ from policies.kubernetes.names import DRA_LABEL, STRATEGY_LABEL
 from policies.kubernetes.view import UNKNOWN, ChangedView, LookUpsView
 from policies.quota.counting import outcomes_by_view
 from policies.quota.ledger.allowances import NoQuota
-from policies.quota.limits.quota import quota_shown
+from policies.quota.limits.cluster_quota import has_quota
 from policies.rules.decision import MOST_FINDINGS, TEMPLATE
 from policies.rules.settings.exemptions import exemption_in_cluster
 from webhook.cluster.answers import ClusterError
@@ -252,10 +252,10 @@ class Driver:
         step.foreign = {(TEMPLATE, *key): stored for key, stored in foreign.items()}
 
     def is_unlimited(self, request: Request) -> bool:
-        """True if the namespace certainly has no GPUQuota, so that nothing is charged."""
+        """True if the namespace certainly has no quota, so that nothing is charged."""
         try:
             if self.quotas is None:
-                return quota_shown(request.namespace, self.view) is None
+                return not has_quota(request.namespace, self.view)
             return self.quotas.is_unlimited(request.namespace)
         except Exception:  # noqa: BLE001 - the concern will meet the same, and its policy says what a failure means
             return False
