@@ -10,7 +10,7 @@ import pytest
 
 from policies.kubernetes.bounds import bounded_by
 from policies.quota.limits.quota import parse_quota
-from tests.cli.quota_files import namespace, quota
+from tests.cli.quota_files import TEAMS, namespace, quota
 from tests.counted_work import RecordedWork
 from webhook.cli.progress import Progress
 
@@ -143,6 +143,36 @@ def test_quotas_of_namespaces_are_apart(write, invoke, pod):
     files = [namespace("a"), namespace("b"), quota("a"), quota("b")]
     pods = [pod("x", "a", gpus=8), pod("x", "b", gpus=8)]
     assert invoke("review", write("files.yaml", *files, *pods)).exit_code == 0
+
+
+def in_namespace(document, namespace):
+    return {**document, "metadata": {**document["metadata"], "namespace": namespace}}
+
+
+def test_files_count_in_the_group_of_their_namespaces(write, invoke, pod):
+    cluster = write("cluster/teams.yaml", TEAMS)
+    pods = write(
+        "pods.yaml",
+        in_namespace(pod("a", gpus=1), "vision-dev"),
+        in_namespace(pod("b", gpus=2), "vision-prod"),
+        in_namespace(pod("c", gpus=1), "vision-dev"),
+        in_namespace(pod("d", gpus=8), "speech"),
+    )
+    done = invoke("review", "--cluster", cluster, "-o", "json", pods)
+    verdicts = {each["object"]["name"]: each["verdict"] for each in json.loads(done.stdout)}
+    assert verdicts == {"a": "admitted", "b": "refused", "c": "admitted", "d": "admitted"}
+    assert (
+        'raise limit "total" of ClusterGPUQuota research in the namespaces of group "vision" to 10 to fit everything: '
+        "10 of 8 GPUs would be used"
+    ) in " ".join(invoke("review", "--cluster", cluster, pods).output.split())
+
+
+def test_pods_of_a_workload_count_in_both_quotas_as_many_as_fit_into_both(write, invoke, pod):
+    cluster = write("cluster/teams.yaml", TEAMS, quota("vision-dev", hard=4))
+    web = in_namespace(deployment(replicas=5, gpus=1), "vision-dev")
+    files = write("files.yaml", web, in_namespace(pod("last", gpus=1), "vision-prod"))
+    done = invoke("review", "--cluster", cluster, "-o", "json", files)
+    assert [each["verdict"] for each in json.loads(done.stdout)] == ["admitted", "admitted"]
 
 
 def test_summary_says_once_how_much_the_quota_lacks(write, invoke, pod):

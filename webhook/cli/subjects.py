@@ -18,7 +18,8 @@ from policies.kubernetes.objects import (
 from policies.kubernetes.pod_templates import created_pod
 from policies.kubernetes.view import ChangedView
 from policies.kubernetes.workloads import WORKLOADS, group_of, pod_templates
-from policies.quota.limits.quota import QUOTA_NAME, quota_shown
+from policies.quota.limits.cluster_quota import Group, group_document, group_shown
+from policies.quota.limits.quota import GROUP, QUOTA_NAME, QuotaNames, quota_shown
 from policies.rules.patch import Editor
 from policies.rules.request import ANONYMOUS, Request
 from webhook.cli.manifest_reader import Problem
@@ -26,13 +27,14 @@ from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.kubernetes.view import ClusterView, Unknown
+    from policies.kubernetes.view import ClusterView, Key, Unknown
     from policies.kubernetes.workloads import WorkloadKind
     from policies.kubernetes.yaml import Position
     from policies.quota.balance import QuotaBalance
+    from policies.rules.charges import ChargeRequest
     from policies.rules.decision import Finding
     from policies.rules.request import Operation, UserInfo
     from policies.rules.settings import GPUAdmissionPolicy
@@ -216,7 +218,7 @@ _QUOTA = "GPUQuota"
 
 
 class ChargedReviews:
-    """Reviews objects one after another: what is admitted counts against the quota of those after it.
+    """Reviews objects one after another: what is admitted counts against the quotas of those after it.
 
     Pods and claims that the cluster has count from the beginning, and the same object in a file is not counted again.
     """
@@ -225,44 +227,62 @@ class ChargedReviews:
         """`view` is the cluster, with all objects under review."""
         self._view = view
         self._settings = settings
-        self._balances: dict[str, QuotaBalance | None] = {}
-        """By namespace; None without a quota that can be read."""
+        self._balances: dict[Key, QuotaBalance | None] = {}
+        """By GPUQuota or GPUQuotaGroup; None if there is none that can be read."""
 
     @property
     def shortages(self) -> Iterator[str]:
         """A sentence for each limit that is too small for all objects together, without a full stop."""
-        for namespace, balance in self._balances.items():
+        for balance in self._balances.values():
             if balance is not None:
-                yield from balance.shortages(namespace)
+                yield from balance.shortages
 
     def admit(self, subject: Subject) -> Result:
         """The result for the next object."""
         request = subject.request
-        # The quota is read and its pods are counted when the first object is charged.
-        quota = cache(partial(self._quota_for, subject))
-        view = ChangedView(self._view, {(_QUOTA, request.namespace, QUOTA_NAME): quota})
-        result = admit(subject, view, self._settings)
-        if result.requested and (balance := self._balance(request.namespace)) is not None:
-            key = request.kind, request.name
-            self._balances[request.namespace] = balance.after(key, result.requested, is_admitted=not result.is_refused)
+        key = request.kind, request.namespace, request.name
+        owners: dict[Key, str | Group] = {(_QUOTA, request.namespace, QUOTA_NAME): request.namespace}
+        if isinstance(group := group_shown(request.namespace, self._view), Group):
+            owners[GROUP, "", group.name] = group
+        # A quota is read and its pods are counted when the first object is charged.
+        quotas = {each: cache(partial(self._quota_for, key, each, owner)) for each, owner in owners.items()}
+        result = admit(subject, ChangedView(self._view, quotas), self._settings)
+        if not result.requested:
+            return result
+        balances = {each: found for each, owner in owners.items() if (found := self._balance(each, owner)) is not None}
+        created: Sequence[tuple[ChargeRequest, int]] = () if result.is_refused else result.requested
+        for balance in balances.values():
+            created = balance.part_that_fits(key, created)
+        for each, balance in balances.items():
+            self._balances[each] = balance.after(key, result.requested, created)
         return result
 
-    def _quota_for(self, subject: Subject) -> Object | Unknown | None:
-        """The quota as the object finds it when it is created."""
-        request = subject.request
-        balance = self._balance(request.namespace)
+    def _quota_for(self, key: Key, quota: Key, owner: str | Group) -> Object | Unknown | None:
+        """The quota as an object finds it when it is created."""
+        balance = self._balance(quota, owner)
         if balance is None:
-            return self._view.get(_QUOTA, QUOTA_NAME, request.namespace)
-        return balance.document_for((request.kind, request.name))
+            kind, namespace, name = quota
+            return self._view.get(kind, name, namespace)
+        return balance.document_for(key)
 
-    def _balance(self, namespace: str) -> QuotaBalance | None:
-        if namespace not in self._balances:
-            document = quota_shown(namespace, self._view)
-            self._balances[namespace] = None if document is None else self._open_balance(namespace, document)
-        return self._balances[namespace]
+    def _balance(self, quota: Key, owner: str | Group) -> QuotaBalance | None:
+        """The balance of the quota of a namespace or of a group."""
+        if quota not in self._balances:
+            self._balances[quota] = self._open_balance(quota, owner)
+        return self._balances[quota]
 
-    def _open_balance(self, namespace: str, document: Object) -> QuotaBalance | None:
+    def _open_balance(self, quota: Key, owner: str | Group) -> QuotaBalance | None:
+        if isinstance(owner, Group):
+            document, names = group_document(owner, self._view), owner.words
+        else:
+            document, names = quota_shown(owner, self._view), QuotaNames.of_namespace(owner)
+        if document is None:
+            return None
         from policies.quota.balance import open_balance
 
-        before = self._view.before_review("Pod", "ResourceClaim", _QUOTA)
-        return open_balance(namespace, document, before, self._settings.quota)
+        before = self._view.before_review("Pod", "ResourceClaim", _QUOTA, GROUP)
+        kind, namespace, name = quota
+        stored = before.get(kind, name, namespace)
+        if isinstance(stored, dict) and "status" in stored:
+            document = {"status": stored["status"], **document}
+        return open_balance(names, document, before, self._settings.quota)
