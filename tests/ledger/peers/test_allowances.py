@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import pytest
+
 from policies.quota.ledger import ledger
 from policies.quota.ledger.allowances import Contended, has_only_certain_charges
 from policies.quota.ledger.ledger import ROOM, Exceeded, Full, Ledger
@@ -208,6 +210,42 @@ async def test_covered_charge_of_a_call_that_ends_is_taken_back(namespace, repli
     owner.writer.take_back(TEAM_A, "third", "some-call")
     await owner.writer.close()
     assert namespace.uids == ["first", "second"]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_withdrawn_charge_that_the_owner_has_not_written_yet_is_gone(namespace, replicas, pod, times):
+    owner, other = await busy_owner(namespace, replicas, pod)
+    assert (await other.charge(pod("third"), call="some-call")).allowed
+    for _ in range(times):
+        other.writer.withdraw(TEAM_A, "third", "some-call")
+    await other.writer.close()
+    # A connection keeps the order of its messages.
+    assert (await other.charge(pod("fourth"))).allowed
+    await owner.writer.close()
+    assert (namespace.uids, other.answers) == (["first", "second", "fourth"], {"charged": 2})
+
+
+async def test_charge_that_the_owner_has_written_is_withdrawn_without_a_link(namespace, replicas, pod):
+    owner, other = await busy_owner(namespace, replicas, pod)
+    await other.charge(pod("third"), call="some-call")
+    await owner.writer.close()
+    (link,) = other.peers.links
+    link._outbox = None
+    other.writer.withdraw(TEAM_A, "third", "some-call")
+    await other.writer.close()
+    assert namespace.uids == ["first", "second"]
+
+
+async def test_charge_counts_too_much_where_the_owner_writes_it_after_a_lost_withdrawal(namespace, replicas, pod):
+    """The leader finds that its object does not exist."""
+    owner, other = await busy_owner(namespace, replicas, pod)
+    await other.charge(pod("third"), call="some-call")
+    (link,) = other.peers.links
+    link._outbox = None
+    other.writer.withdraw(TEAM_A, "third", "some-call")
+    await other.writer.close()
+    await owner.writer.close()
+    assert namespace.uids == ["first", "second", "third"]
 
 
 async def test_charge_under_a_changed_spec_is_written(namespace, replicas, pod):
