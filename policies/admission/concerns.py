@@ -220,7 +220,7 @@ def _configuration(request: Request, view: ClusterView, settings: GPUAdmissionPo
     from policies.quota.limits.rules import validate as validate_quota
 
     match request.group, request.kind:
-        case "gpu-admission.io", "GPUQuota":
+        case "gpu-admission.io", "GPUQuota" | "ClusterGPUQuota":
             found = [*validate_quota(request, view, settings)]
         case "gpu-admission.io", "GPUAdmissionPolicy":
             found = [*validate_settings(request, view, settings, rule_book())]

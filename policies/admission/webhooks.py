@@ -171,7 +171,7 @@ _OPERATOR_OBJECTS = ResourceRule(
     WRITES, "nvidia.com", ("ClusterPolicy", "GPUCluster", "NVIDIADriver"), ("*",), "Cluster"
 )
 _OUR_OBJECTS = (
-    ResourceRule(WRITES, "gpu-admission.io", ("GPUAdmissionPolicy",), ("v1alpha1",), "Cluster"),
+    ResourceRule(WRITES, "gpu-admission.io", ("ClusterGPUQuota", "GPUAdmissionPolicy"), ("v1alpha1",), "Cluster"),
     ResourceRule(WRITES, "gpu-admission.io", ("GPUQuota",), ("v1alpha1",)),
 )
 _CORE_GROUPS = ("", "apps", "batch")

@@ -26,6 +26,7 @@ def checks() -> tuple[Check[...], ...]:
         rules.readable_quota,
         rules.effective_quota,
         rules.counting_limits,
+        rules.effective_team_quota,
         outcomes.within_quota,
         outcomes.countable_charge,
         outcomes.written_charge,

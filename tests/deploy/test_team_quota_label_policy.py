@@ -31,7 +31,16 @@ def without(found, *path):
     return changed
 
 
-@pytest.mark.parametrize("path", [("spec", "failurePolicy"), ("spec", "validations", 0), ("spec", "variables")])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("spec", "failurePolicy"),
+        ("spec", "validations", 0),
+        ("spec", "variables"),
+        ("spec", "matchConditions", 0),
+        ("spec", "matchConstraints", "resourceRules", 0, "operations", 1),
+    ],
+)
 def test_changed_policy_is_no_guard(policy, binding, path):
     assert not is_guard(without(policy, *path), binding)
 
@@ -44,3 +53,12 @@ def test_changed_binding_is_no_guard(policy, binding):
     assert not is_guard(policy, some)
     assert not is_guard(None, binding)
     assert not is_guard(policy, None)
+
+
+def test_guard_of_some_namespaces_only_is_no_guard(policy, binding):
+    some = {"matchLabels": {"a": "b"}}
+    narrowed, bound = copy.deepcopy(policy), copy.deepcopy(binding)
+    narrowed["spec"]["matchConstraints"]["namespaceSelector"] = some
+    bound["spec"]["matchResources"] = {"namespaceSelector": some}
+    assert not is_guard(narrowed, binding)
+    assert not is_guard(policy, bound)

@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.admission import review
 from policies.kubernetes.names import is_dns_subdomain
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.limits.cluster_quota import Group, Loan, Tenancy, loans, parse_cluster_quota, tenancy
 from policies.quota.limits.quota import QuotaError, parse_quota
-from tests.findings import plain_text
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
+from tests.findings import labelled_text, plain_text
 from webhook.cluster.manifests import ManifestsView
 
 LIMITS = [{"name": "all", "gpus": 8}]
@@ -116,11 +119,11 @@ def test_group_is_read_as_a_quota():
         (document(selector={"matchLabels": {"a": 1}}), "spec.namespaceSelector.matchLabels.a: is 1; write a text"),
         (
             document(selector={"matchExpressions": [{"key": "a", "operator": "Is"}]}),
-            'spec.namespaceSelector.matchExpressions[0].operator: is "Is"; write In, NotIn, Exists or DoesNotExist',
+            'spec.namespaceSelector.matchExpressions[0].operator: is "Is"; write one of In, NotIn, Exists and DoesNotExist',
         ),
         (
             document(selector={"matchExpressions": [{"key": "a", "operator": "In"}]}),
-            "spec.namespaceSelector.matchExpressions[0]: has no values, which In needs; write at least one",
+            "spec.namespaceSelector.matchExpressions[0]: has no values, which In needs; add at least one",
         ),
         (
             document(selector={"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}),
@@ -175,3 +178,63 @@ def test_loans_add_up_and_are_no_more_than_is_idle_or_used(uses):
     idle = sum((max(expected - used, Fraction(0)) for expected, used in uses.values()), Fraction(0))
     beyond = sum((max(used - expected, Fraction(0)) for expected, used in uses.values()), Fraction(0))
     assert sum(each.lent for each in found.values()) == min(idle, beyond)
+
+
+def said(new, *cluster, old=None):
+    """What a review says about a ClusterGPUQuota; the first of it, whether it is admitted."""
+    operation = "UPDATE" if old else "CREATE"
+    request = Request(new, old, operation, "gpu-admission.io", "ClusterGPUQuota", name=new["metadata"]["name"])
+    decision = review(request, ManifestsView(cluster), DEFAULTS)
+    return decision.allowed, [labelled_text(each) for each in decision.findings]
+
+
+ENFORCED = {"gpu-admission.io/quota": "enforced"}
+
+
+def test_invalid_one_is_refused_and_can_be_labelled():
+    invalid = document(groupBy="a/b/c")
+    allowed, texts = said(invalid)
+    assert (allowed, texts) == (
+        False,
+        ['spec.groupBy: is "a/b/c"; write the key of a label, such as "example.com/team" [GA501]'],
+    )
+    assert said(invalid, old=invalid) == (True, texts)
+
+
+def test_one_that_holds_everywhere_passes_silently():
+    assert said(document(), namespace("a", unit="research", **ENFORCED), namespace("kube-system")) == (True, [])
+
+
+def test_namespaces_where_it_does_not_hold_are_warned_about():
+    new = document("younger", selector={}, created="2026-02-01T00:00:00Z")
+    cluster = [document(), namespace("a", unit="research", **ENFORCED), namespace("b"), namespace("kube-system")]
+    older = (
+        "spec.namespaceSelector: it limits nothing in namespaces that an older ClusterGPUQuota counts: a (research); choose "
+        "them in one of the two [GA515]"
+    )
+    exempt = (
+        "spec.namespaceSelector: it limits nothing in namespaces that are exempt from quotas: kube-system (no webhook is "
+        "called for it); leave them out, with NotIn for kubernetes.io/metadata.name [GA515]"
+    )
+    unlabelled = (
+        "spec.namespaceSelector: without this label, pods are admitted while the quota cannot be charged: b; label them with "
+        "gpu-admission.io/quota: enforced [GA515]"
+    )
+    assert said(new, *cluster) == (True, [older, exempt, unlabelled])
+    assert said(new, *cluster, old=new) == (True, [])
+
+
+def test_older_one_that_takes_a_namespace_over_is_warned_about():
+    new = document("older", selector={}, created="2025-02-01T00:00:00Z")
+    taken = (
+        "spec.namespaceSelector: it counts namespaces that a younger ClusterGPUQuota chooses, which limits nothing there: "
+        "a (research); choose them in one of the two [GA515]"
+    )
+    assert said(new, document(), namespace("a", unit="research", **ENFORCED)) == (True, [taken])
+
+
+def test_minimum_above_the_limit_is_warned_about():
+    assert said(document(limits=[{"name": "all", "gpus": 8, "min": 9}])) == (
+        True,
+        ["spec.limits[0].min: is 9, more than the limit of 8, so a group can never have it; write at most 8 [GA501]"],
+    )

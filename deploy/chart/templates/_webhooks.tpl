@@ -224,7 +224,7 @@ webhooks:
   - apiGroups: [gpu-admission.io]
     apiVersions: [v1alpha1]
     operations: [CREATE, UPDATE]
-    resources: [gpuadmissionpolicies]
+    resources: [clustergpuquotas, gpuadmissionpolicies]
     scope: Cluster
   - apiGroups: [gpu-admission.io]
     apiVersions: [v1alpha1]
@@ -764,7 +764,7 @@ webhooks:
   - apiGroups: [gpu-admission.io]
     apiVersions: [v1alpha1]
     operations: [CREATE, UPDATE]
-    resources: [gpuadmissionpolicies]
+    resources: [clustergpuquotas, gpuadmissionpolicies]
     scope: Cluster
   - apiGroups: [gpu-admission.io]
     apiVersions: [v1alpha1]

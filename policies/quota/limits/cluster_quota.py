@@ -174,12 +174,12 @@ def _expression_problems(path: FieldPath, expressions: Any) -> Iterator[Problem]
             continue
         operator, values = each.get("operator"), each.get("values") or []
         if operator not in _OPERATORS:
-            remedy = f"write {', '.join(_OPERATORS[:-1])} or {_OPERATORS[-1]}"
+            remedy = f"write one of {', '.join(_OPERATORS[:-1])} and {_OPERATORS[-1]}"
             yield Problem(path / index / "operator", f"is {quoted_value(operator)}", remedy)
         elif not isinstance(values, list):
             yield Problem(path / index / "values", f"is {quoted_value(values)}", "write a list of texts")
         elif operator in _WITH_VALUES and not values:
-            yield Problem(path / index, f"has no values, which {operator} needs", "write at least one")
+            yield Problem(path / index, f"has no values, which {operator} needs", "add at least one")
         elif operator not in _WITH_VALUES and values:
             yield Problem(path / index / "values", f"must be empty for {operator}", "remove it")
 
@@ -196,10 +196,24 @@ _MAY_SET = """
 variables.changed.size() == 0 ||
 authorizer.group('gpu-admission.io').resource('gpuquotagroups').name(params.metadata.name).check('set').allowed()
 """
+_ASKED = {
+    "labels-change": "object.metadata.?labels != oldObject.?metadata.?labels",
+    "without-the-right": "!authorizer.group('gpu-admission.io').resource('gpuquotagroups').check('set').allowed()",
+}
+_WRITTEN = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE", "UPDATE"],
+    "resources": ["namespaces", "namespaces/status", "namespaces/finalize"],
+    "scope": "*",
+}
 
 
 def is_guard(policy: Object | None, binding: Object | None) -> bool:
-    """True if a stored policy and its binding are those of deploy/base/api/team-quota-labels.yaml."""
+    """True if a stored policy and its binding guard every namespace as team-quota-labels.yaml does."""
+    conditions = {each.get("name"): each.get("expression") for each in mappings_at(policy, ("spec", "matchConditions"))}
+    matched = mapping_at(policy, ("spec", "matchConstraints"))
+    narrowing = ("namespaceSelector", "objectSelector", "excludeResourceRules")
     validations = [str(each.get("expression")).split() for each in mappings_at(policy, ("spec", "validations"))]
     variables = {
         each.get("name"): str(each.get("expression")).split() for each in mappings_at(policy, ("spec", "variables"))
@@ -208,6 +222,12 @@ def is_guard(policy: Object | None, binding: Object | None) -> bool:
         validations == [_MAY_SET.split()]
         and variables == {"changed": _GUARDED.split()}
         and lookup(policy, ("spec", "failurePolicy")) == "Fail"
+        and lookup(policy, ("spec", "paramKind", "kind")) == CLUSTER_QUOTA
+        and conditions == _ASKED
+        and mappings_at(matched, ("resourceRules",)) == [_WRITTEN]
+        and not any(matched.get(each) for each in narrowing)
+        and not mapping_at(binding, ("spec", "matchResources"))
+        and mapping_at(binding, ("spec", "paramRef")).keys() == {"selector", "parameterNotFoundAction"}
         and "Deny" in items_at(binding, ("spec", "validationActions"))
         and lookup(binding, ("spec", "policyName")) == GUARD
         and not any(mapping_at(binding, ("spec", "paramRef", "selector")).values())

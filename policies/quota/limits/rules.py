@@ -1,4 +1,4 @@
-"""Rules on GPUQuotas: one that is invalid is refused, and one that limits nothing causes a warning."""
+"""Rules on GPUQuotas and ClusterGPUQuotas: invalid ones are refused; idle ones cause a warning."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.devices.published_devices import gpu_groups
-from policies.kubernetes.names import closest, format_list, shown
-from policies.kubernetes.objects import FieldPath, lookup, name_of
+from policies.kubernetes.names import QUOTA_LABEL, closest, format_list, shown
+from policies.kubernetes.objects import FieldPath, lookup, mapping_at, name_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.product_proposals import propose_patterns
 from policies.nvidia.products import Product
 from policies.quota.demands.device_kinds import node_kinds, visible_kinds
-from policies.quota.limits.quota import QuotaError, parse_quota
+from policies.quota.limits.amounts import quoted_value
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA, parse_cluster_quota, read_tenancy
+from policies.quota.limits.quota import ENFORCED, QuotaError, parse_quota
 from policies.quota.limits.selectors import GLOBS, Match, Selector
 from policies.rules.charges import DeviceKind
 from policies.rules.checks import Problem, RulesOn
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
-    from policies.quota.limits.quota import Limit
+    from policies.quota.limits.quota import Limit, Quota
     from policies.rules.decision import Finding
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
@@ -42,17 +44,35 @@ _MOST_NAMED = 3
 
 
 GPU_QUOTAS = RulesOn("GPUQuota")
+_ALL_QUOTAS = RulesOn("GPUQuota", CLUSTER_QUOTA)
 
 
 def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """Findings about a GPUQuota that is created or updated."""
+    """Findings about a GPUQuota or ClusterGPUQuota that is created or updated."""
     if request.operation != "DELETE" and isinstance(request.object, dict):
         yield from readable_quota(request)
-        yield from effective_quota(request.namespace, settings)
+        if request.kind == CLUSTER_QUOTA:
+            yield from effective_team_quota(request, view, settings)
+        else:
+            yield from effective_quota(request.namespace, settings)
         yield from counting_limits(request, view)
 
 
-@GPU_QUOTAS.rule(
+def _parse(request: Request) -> Quota:
+    if request.kind == CLUSTER_QUOTA:
+        return parse_cluster_quota(request.object).quota
+    return parse_quota(request.object)
+
+
+def _keeps_spec(request: Request) -> bool:
+    """True if an update changes labels or annotations only."""
+    return request.old_object is not None and lookup(request.old_object, _SPEC) == lookup(request.object, _SPEC)
+
+
+_SPEC = FieldPath(["spec"])
+
+
+@_ALL_QUOTAS.rule(
     "GA501",
     "A GPUQuota must be readable and consistent",
     remedy="correct the named fields; docs/quota.md describes every field",
@@ -66,13 +86,18 @@ def readable_quota(request: Request) -> Iterator[Problem]:
     already can be changed all the same, and it can be deleted.
     """
     try:
-        parse_quota(request.object)
+        quota = _parse(request)
     except QuotaError as error:
         # A stored quota may be invalid only for this newer version, and a user who labels it did not write it.
-        specs = [lookup(document, ("spec",)) for document in (request.old_object, request.object)]
-        kept = request.old_object is not None and specs[0] == specs[1]
         for each in error.problems:
-            yield replace(each, severity=Severity.WARN) if kept else each
+            yield replace(each, severity=Severity.WARN) if _keeps_spec(request) else each
+        return
+    for index, limit in enumerate(quota.limits):
+        if limit.expected is not None and limit.expected > limit.hard:
+            at = _SPEC / "limits" / index
+            most, least = (quoted_value(lookup(request.object, at / field)) for field in (limit.unit, "min"))
+            text = f"is {least}, more than the limit of {most}, so a group can never have it"
+            yield Problem(at / "min", text, f"write at most {most}", severity=Severity.WARN)
 
 
 @GPU_QUOTAS.rule(
@@ -94,7 +119,7 @@ def effective_quota(namespace: str, settings: GPUAdmissionPolicy) -> Iterator[Pr
         yield Problem(FieldPath(["metadata", "namespace"]), text)
 
 
-@GPU_QUOTAS.rule(
+@_ALL_QUOTAS.rule(
     "GA508",
     "A limit must count GPUs or PriorityClasses that the cluster has",
     default=Severity.WARN,
@@ -109,11 +134,76 @@ def counting_limits(request: Request, view: ClusterView) -> Iterator[Problem]:
     that match is noted for the audit log.
     """
     try:
-        quota = parse_quota(request.object)
+        quota = _parse(request)
     except QuotaError:
         return  # GA501 has reported it.
-    if request.old_object is None or lookup(request.old_object, ("spec",)) != lookup(request.object, ("spec",)):
+    if not _keeps_spec(request):
         yield from _limits_without_match(request.object or {}, quota.limits, view)
+
+
+@RulesOn(CLUSTER_QUOTA, cluster_scoped=True).rule(
+    "GA515",
+    "A ClusterGPUQuota must hold in the namespaces that it chooses",
+    default=Severity.WARN,
+    remedy="choose other namespaces, or label them; docs/quota.md says when a team quota holds",
+    source="docs/quota.md",
+    fixed=True,
+)
+def effective_team_quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Problem]:
+    """Three kinds of namespaces are chosen without being limited.
+
+    An older ClusterGPUQuota counts some already, and a namespace counts in one only. Some are exempt from quotas. Some lack
+    the label `gpu-admission.io/quota: enforced`, so that their pods are admitted while nothing can be charged. The condition
+    `Enforced` of the ClusterGPUQuota is `False` then.
+    """
+    try:
+        quota = parse_cluster_quota(request.object)
+    except QuotaError:
+        return  # GA501 has reported it.
+    if _keeps_spec(request):
+        return
+    namespaces = view.known_objects("Namespace")
+    others = (each for each in view.known_objects(CLUSTER_QUOTA) if name_of(each) != quota.name)
+    overlaps = read_tenancy([*others, request.object or {}]).overlaps(namespaces)
+    doubled = {name: f"{name} ({older})" for name, older in overlaps.get(quota.name, {}).items()}
+    taken = [
+        f"{name} ({other})" for other, found in overlaps.items() for name, older in found.items() if older == quota.name
+    ]
+    exempt, unlabelled = [], []
+    for namespace in namespaces:
+        name, labels = name_of(namespace), mapping_at(namespace, ("metadata", "labels"))
+        if quota.group_of(labels) is None or name in doubled:
+            continue
+        if why := exemption_in_cluster("quota", name, settings):
+            exempt.append(f"{name} ({why})")
+        elif labels.get(QUOTA_LABEL) != ENFORCED:
+            unlabelled.append(name)
+    path = _SPEC / "namespaceSelector"
+    found = (
+        (
+            [*doubled.values()],
+            "it limits nothing in namespaces that an older {kind} counts: {names}",
+            "choose them in one of the two",
+        ),
+        (
+            taken,
+            "it counts namespaces that a younger {kind} chooses, which limits nothing there: {names}",
+            "choose them in one of the two",
+        ),
+        (
+            exempt,
+            "it limits nothing in namespaces that are exempt from quotas: {names}",
+            "leave them out, with NotIn for kubernetes.io/metadata.name",
+        ),
+        (
+            unlabelled,
+            "without this label, pods are admitted while the quota cannot be charged: {names}",
+            f"label them with {QUOTA_LABEL}: {ENFORCED}",
+        ),
+    )
+    for names, text, remedy in found:
+        if names:
+            yield Problem(path, text.format(kind=CLUSTER_QUOTA, names=format_list(names, _MOST_NAMED)), remedy)
 
 
 def _limits_without_match(document: Object, limits: Sequence[Limit], view: ClusterView) -> Iterator[Problem]:
