@@ -11,6 +11,8 @@ from policies.kubernetes.names import is_dns_subdomain
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.limits.cluster_quota import Group, Loan, Tenancy, loans, parse_cluster_quota, tenancy
 from policies.quota.limits.quota import QuotaError, parse_quota
+from policies.quota.limits.rules import effective_team_quota
+from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from tests.findings import labelled_text, plain_text
@@ -237,4 +239,18 @@ def test_minimum_above_the_limit_is_warned_about():
     assert said(document(limits=[{"name": "all", "gpus": 8, "min": 9}])) == (
         True,
         ["spec.limits[0].min: is 9, more than the limit of 8, so a group can never have it; write at most 8 [GA501]"],
+    )
+
+
+def test_chosen_namespaces_that_are_in_no_group_are_audited():
+    new = document(selector={}, groupBy="team")
+    cluster = [namespace("a", team="blue", **ENFORCED), namespace("b", **ENFORCED)]
+    request = Request(new, None, "CREATE", "gpu-admission.io", "ClusterGPUQuota", name="research")
+    (found,) = effective_team_quota(request, ManifestsView(cluster), DEFAULTS)
+    assert (found.severity, labelled_text(found)) == (
+        Severity.AUDIT,
+        (
+            "spec.groupBy: chosen namespaces without this label have no limit: b; label them with team, or leave them out of "
+            "namespaceSelector [GA515]"
+        ),
     )

@@ -150,11 +150,12 @@ def counting_limits(request: Request, view: ClusterView) -> Iterator[Problem]:
     fixed=True,
 )
 def effective_team_quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Problem]:
-    """Three kinds of namespaces are chosen without being limited.
+    """Some namespaces are chosen without being limited.
 
     An older ClusterGPUQuota counts some already, and a namespace counts in one only. Some are exempt from quotas. Some lack
     the label `gpu-admission.io/quota: enforced`, so that their pods are admitted while nothing can be charged. The condition
-    `Enforced` of the ClusterGPUQuota is `False` then.
+    `Enforced` of the ClusterGPUQuota is `False` then. Those without the label of `groupBy` are outside of every group, which
+    only the audit says.
     """
     try:
         quota = parse_cluster_quota(request.object)
@@ -204,6 +205,11 @@ def effective_team_quota(request: Request, view: ClusterView, settings: GPUAdmis
     for names, text, remedy in found:
         if names:
             yield Problem(path, text.format(kind=CLUSTER_QUOTA, names=format_list(names, _MOST_NAMED)), remedy)
+    labels_of = {name_of(each): mapping_at(each, ("metadata", "labels")) for each in namespaces}
+    if outside := sorted(name for name, labels in labels_of.items() if quota.leaves_out(labels)):
+        text = f"chosen namespaces without this label have no limit: {format_list(outside, _MOST_NAMED)}"
+        remedy = f"label them with {quota.group_by}, or leave them out of namespaceSelector"
+        yield Problem(_SPEC / "groupBy", text, remedy, severity=Severity.AUDIT)
 
 
 def _limits_without_match(document: Object, limits: Sequence[Limit], view: ClusterView) -> Iterator[Problem]:
