@@ -16,7 +16,7 @@ from policies.admission.workload_templates import templates_of, unread_pods
 from policies.kubernetes.objects import controller_of, lookup
 from policies.kubernetes.pod_templates import pod_of, with_defaults
 from policies.nvidia.identifiers import VENDOR_PREFIX
-from policies.quota.limits.quota import quota_shown
+from policies.quota.limits.cluster_quota import has_quota
 from policies.rules.decision import Decision, Severity
 from policies.rules.request import Request
 from policies.rules.settings.exemptions import exemption_in_cluster
@@ -157,8 +157,7 @@ def shortage(pods: WorkloadPods) -> Iterable[Finding]:
     request, view, settings = pods.request, pods.view, pods.settings
     if request.object is None or not _is_by_its_author(request, request.object):
         return ()
-    document = quota_shown(request.namespace, view)
-    if document is None or exemption_in_cluster("quota", request.namespace, settings):
+    if not has_quota(request.namespace, view) or exemption_in_cluster("quota", request.namespace, settings):
         return ()
     counted = _with_counts(pods.now)
     before = {pod.text: count.pods for pod, count in _with_counts(pods.before)}
@@ -167,7 +166,7 @@ def shortage(pods: WorkloadPods) -> Iterable[Finding]:
     from policies.quota.workload_totals import shortages
 
     decided = ((pods.decision(pod), count, pod.template.shared_claims) for pod, count in counted)
-    return shortages(decided, document, request, view, settings)
+    return shortages(decided, request, view, settings)
 
 
 def _with_counts(pods: Sequence[TemplatePod]) -> list[tuple[TemplatePod, PodCount]]:

@@ -14,7 +14,8 @@ from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.demands.device_kinds import UNLIMITED_CLAUSE, UNLIMITED_REMEDY
 from policies.quota.ledger.open_charges import ZERO, Reservations, sum_amounts
 from policies.quota.limits.amounts import AmountScale
-from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota
+from policies.quota.limits.cluster_quota import Group, group_document, group_shown
+from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quota_shown
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import WORKLOAD, Severity
 from policies.rules.request import Request
@@ -83,30 +84,35 @@ class _Short:
 
 def shortages(
     pods: Iterable[_Decided],
-    document: Object,
     request: Request,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
 ) -> Iterable[Finding]:
-    """A warning if all pods of a workload together exceed the quota.
+    """A warning for each quota of the namespace that all pods of a workload together exceed.
 
     Args:
         pods: The decision on a pod of each template, how many there are, and the claims that those of a Job share. A pod is
             charged as the decision leaves it.
-        document: The GPUQuota of the namespace.
         request: The creation or update of the workload.
         view: The cluster.
         settings: The administrator's settings.
     """
-    try:
-        quota = parse_quota(document)
-    except QuotaError:
-        # Each pod has a finding for it.
-        return ()
-    is_new = request.operation == "CREATE"
-    charged = [*_charges(pods, request.namespace, quota, view if is_new else _Unclaimed(view), settings)]
-    ledger = decisive_ledger(document, view, settings.quota)
-    return room_for_all(charged, quota, ledger, is_new=is_new)
+    namespace, is_new = request.namespace, request.operation == "CREATE"
+    group = group_shown(namespace, view)
+    documents = [(f"GPUQuota {QUOTA_NAME}", quota_shown(namespace, view))]
+    if isinstance(group, Group):
+        documents.append((group.words.owner, group_document(group, view)))
+    pods = [*pods]
+    for owner, document in documents:
+        if document is None:
+            continue
+        try:
+            quota = parse_quota(document)
+        except QuotaError:
+            continue  # each pod has a finding for it
+        charged = [*_charges(pods, namespace, quota, view if is_new else _Unclaimed(view), settings)]
+        ledger = decisive_ledger(document, view, settings.quota)
+        yield from room_for_all(charged, quota, ledger, owner, is_new=is_new)
 
 
 def _charges(
@@ -155,7 +161,9 @@ class _Unclaimed(PassingView):
     administrator="raise the limit in GPUQuota gpu",
     source="docs/quota.md",
 )
-def room_for_all(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[Problem]:
+def room_for_all(
+    pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, owner: str = f"GPUQuota {QUOTA_NAME}", *, is_new: bool
+) -> Iterator[Problem]:
     """Each pod of a workload is charged when it is created.
 
     Those beyond the quota are refused one by one, which shows only in the events of a ReplicaSet or a Job: some
@@ -172,10 +180,10 @@ def room_for_all(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is
     if short:
         tightest = min(short, key=lambda room: room.left / room.requested)
         largest = max(tightest.pods, key=lambda each: each.count.pods * tightest.each(each))
-        text, administrator = _message(tightest, quota), None
+        text, administrator = _message(tightest, quota, owner), f"raise the limit in {owner}"
         if any(each.counts_unlimited for each in tightest.pods):
             text = f"{text}; {UNLIMITED_CLAUSE}"
-            administrator = f"{UNLIMITED_REMEDY}, or raise the limit in GPUQuota {QUOTA_NAME}"
+            administrator = f"{UNLIMITED_REMEDY}, or {administrator}"
         yield Problem(largest.count.path, text, administrator=administrator)
 
 
@@ -214,7 +222,7 @@ def _short(limit: Limit, pods: Sequence[PodsAtOnce], left: Fraction, charged: Re
     return _Short(limit, touching, sum(pieces.values(), ZERO), left)
 
 
-def _message(short: _Short, quota: Quota) -> str:
+def _message(short: _Short, quota: Quota, owner: str) -> str:
     limit, number = short.limit, sum(each.count.pods for each in short.pods)
     subject = "1 pod requests" if number == 1 else f"{number:,} pods at once request"
     scale, most = AmountScale.of(limit.unit, short.requested, limit.hard), min(short.left, limit.hard)
@@ -225,7 +233,7 @@ def _message(short: _Short, quota: Quota) -> str:
         room = f"allows at most {scale.text(limit.hard)}{scale.of_memory}"
     else:
         room = f"has {scale.of_limit(short.left, limit.hard)}{scale.of_memory} left"
-    text = f'{requested}, but limit "{limit.name}" of GPUQuota {QUOTA_NAME} {room}'
+    text = f'{requested}, but limit "{limit.name}" of {owner} {room}'
     if quota.mode == "Warn":
         return f"{text}; all are admitted all the same, because the quota has mode: Warn"
     return f"{text}, so {_outcome(short)}"

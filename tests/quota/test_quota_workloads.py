@@ -10,6 +10,7 @@ from policies.admission import review
 from policies.devices.pod_groups import POD_GROUP_VERSIONS
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
+from tests.findings import labelled_text
 from tests.quota.pod_group_objects import ENTRY, group, group_claim
 from tests.quota.reported_quotas import charge, counted
 from webhook.cluster.manifests import ManifestsView
@@ -195,3 +196,20 @@ def test_other_claim_of_a_pod_is_its_own(template, request_for):
     other = job(4, ENTRY)
     other["spec"]["scheduling"]["resourceClaims"] = [{**ENTRY, "name": "ring"}]
     assert shortage_of(other, template(request_for(count=4)), VERSIONS[37]).startswith("4 pods at once request 16 GPUs")
+
+
+def test_deployment_that_does_not_fit_into_the_quota_of_its_team_is_reported():
+    spec = {"namespaceSelector": {}, "limits": [{"name": "all", "gpus": 7}]}
+    team = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "ClusterGPUQuota",
+        "metadata": {"name": "research"},
+        "spec": spec,
+    }
+    view = ManifestsView([namespace(), team])
+    request = Request(deployment(4, 2), None, "CREATE", group="apps", kind="Deployment", namespace="team-a")
+    (found,) = review(request, view, DEFAULTS).findings
+    assert labelled_text(found) == (
+        'spec.replicas: 4 pods at once request 8 GPUs, but limit "all" of ClusterGPUQuota research allows at most 7 GPUs, so 3 are '
+        "created, and the others are refused until some end; request fewer pods or GPUs [GA506]"
+    )
