@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from policies.quota.ledger.allowances import NoQuota
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
+from policies.quota.ledger.status import charge_items
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN, Charge
 from tests.ledger.conftest import bill
@@ -125,6 +126,13 @@ def is_admitted(verdicts):
 async def test_charge_is_on_both_ledgers(api, writer):
     assert is_admitted(await create(writer, TEAMS[0], "a", 3))
     assert (api.reserved(GROUP), api.reserved(TEAMS[0]), api.reserved(TEAMS[1])) == (3, 3, 0)
+
+
+async def test_each_ledger_has_a_call_of_its_own(api, writer):
+    """Otherwise a late answer of the owner of one would be taken for that of the other."""
+    await create(writer, TEAMS[0], "a", 3)
+    charged = [charge_items(api.stored[key.path()]["status"]) for key in (GROUP, TEAMS[0])]
+    assert len({charge["call"] for (charge,) in charged}) == 2
 
 
 async def test_refusal_of_the_group_charges_no_namespace(api, writer):

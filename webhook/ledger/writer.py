@@ -158,8 +158,9 @@ class LedgerWriter:
     ) -> Mapping[LedgerKey, ChargeVerdict | NoQuota]:
         """Write a charge on all of several ledgers or on none; only the last verdict may be a refusal.
 
-        The ledgers are charged one after the other under one call. A refusal takes the charges before it back. A crash leaves
-        a charge too many, which counts until the reconciler finds that its object does not exist.
+        The ledgers are charged one after the other, each under a call of its own: a late answer of the owner of one must not be
+        taken for that of another. A refusal takes the charges before it back. A crash leaves a charge too many, which counts
+        until the reconciler finds that its object does not exist.
 
         Args:
             charges: By ledger, as for `charge`; the one that counts most namespaces first. A later one that seems full is judged
@@ -173,7 +174,7 @@ class LedgerWriter:
             QuotaError: the object of a ledger is invalid.
             ClusterError: the object of a ledger could not be read or written.
         """
-        call = new_call()
+        calls = {key: new_call() for key in charges}
         write = partial(self.charge, enforced=enforced, cover=cover)
         for key, charge in islice(charges.items(), 1, None):
             if not dry_run and await self._seems_full(key, charge, enforced=enforced):
@@ -184,7 +185,7 @@ class LedgerWriter:
         is_created = not enforced
         try:
             for key, charge in charges.items():
-                verdicts[key] = await write(key, charge, dry_run=dry_run, call=call)
+                verdicts[key] = await write(key, charge, dry_run=dry_run, call=calls[key])
                 if _is_refusal(verdicts[key]):
                     is_created = False
                     return verdicts
@@ -194,7 +195,7 @@ class LedgerWriter:
             if not (is_created or dry_run):
                 for key, verdict in verdicts.items():
                     if isinstance(verdict, ChargeVerdict) and verdict.allowed:
-                        self.withdraw(key, uid, call)
+                        self.withdraw(key, uid, calls[key])
 
     async def _seems_full(self, key: LedgerKey, charge: Callable[[Quota], Charge], *, enforced: bool) -> bool:
         """True if a ledger refuses a charge as it is known."""
