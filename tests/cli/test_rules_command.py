@@ -152,13 +152,13 @@ def test_unknown_kind_gets_the_nearest_and_the_list(invoke):
     done = invoke("rules", "--kind", "ClusterPolcy")
     assert (done.exit_code, done.stdout) == (2, "")
     beginning = 'no rule reviews objects of kind "ClusterPolcy"; did you mean ClusterPolicy? Kinds with rules: '
-    assert f"Error: Invalid value for '--kind': {beginning}ClusterPolicy, ClusterQueue, " in done.stderr
+    assert f"Error: Invalid value for '--kind': {beginning}ClusterGPUQuota, ClusterPolicy, " in done.stderr
     assert done.stderr.endswith("TrainJob, XGBoostJob.\n")
 
 
 def test_kind_unlike_any_other_gets_the_list_only(invoke):
     done = invoke("rules", "--kind", "frobnicate")
-    assert 'no rule reviews objects of kind "frobnicate"; kinds with rules: ClusterPolicy, ' in done.stderr
+    assert 'no rule reviews objects of kind "frobnicate"; kinds with rules: ClusterGPUQuota, ' in done.stderr
 
 
 def test_kind_beside_an_id_is_refused(invoke):

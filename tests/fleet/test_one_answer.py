@@ -13,6 +13,7 @@ ALLOWED = {
         "policies/conversion/surroundings.py",
         "policies/placement/advertised_resources.py",
         "policies/placement/resource_requests.py",
+        "policies/quota/native_limits.py",  # the key under which Kubernetes' quota counts a claim
     },
     "selector_texts": ONLY_FLEET,
     "selected_types": ONLY_FLEET,
