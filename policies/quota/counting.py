@@ -24,8 +24,8 @@ from policies.quota.ledger.open_charges import (
     sum_amounts,
 )
 from policies.quota.ledger.recount import Snapshot, recount
-from policies.quota.limits.cluster_quota import Group, group_document, group_shown, members, tenancy
-from policies.quota.limits.quota import GROUP, QUOTA_NAME, QuotaError, QuotaNames, parse_quota, quota_shown
+from policies.quota.limits.cluster_quota import Group, group_shown, members, quotas_shown, tenancy
+from policies.quota.limits.quota import GROUP, QUOTA_NAME, QuotaError, parse_quota
 from policies.quota.outcomes import Holder, QuotaOutcome, is_admitted
 from policies.rules.charges import OWN
 
@@ -202,17 +202,15 @@ def _age(document: Object, now: datetime) -> timedelta:
 def outcomes_by_view(charge: ChargeRequest, view: ClusterView, settings: GPUAdmissionPolicy) -> list[QuotaOutcome]:
     """The outcomes of a charge by the quotas that the view shows; nothing is written.
 
-    The GPUQuota of the namespace comes first, as it is charged: one that refuses is the only one.
+    The GPUQuota of the namespace is asked first, as it is charged: one that refuses is the only one.
     """
-    group, own = group_shown(charge.namespace, view), quota_shown(charge.namespace, view)
-    outcomes = []
-    if own is not None:
-        outcomes.append(QuotaOutcome(QuotaNames.of_namespace(charge.namespace), _outcome(charge, own, view, settings)))
-    if isinstance(group, Group) and (document := group_document(group, view)) is not None:
-        if not all(is_admitted(charge, each.outcome) for each in outcomes):
-            return outcomes
-        outcome = QuotaOutcome(group.words, _outcome(charge.in_group, document, view, settings))
-        outcomes = [outcome, *outcomes] if is_admitted(charge, outcome.outcome) else [outcome]
+    outcomes: list[QuotaOutcome] = []
+    for names, document in quotas_shown(charge.namespace, view):
+        counted = charge.in_group if document.get("kind") == GROUP else charge
+        outcome = QuotaOutcome(names, _outcome(counted, document, view, settings))
+        if not is_admitted(charge, outcome.outcome):
+            return [outcome]
+        outcomes.insert(0, outcome)
     return outcomes
 
 
@@ -277,20 +275,13 @@ def budgets_of(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) 
     """The limits of a namespace, those of its group after its own, and remarks on limits that are unknown."""
     found: list[Budget] = []
     remarks: list[str] = []
-    document = view.get("GPUQuota", QUOTA_NAME, namespace)
-    owner = f"GPUQuota {namespace}/{QUOTA_NAME}"
-    if document is UNKNOWN:
+    if view.get("GPUQuota", QUOTA_NAME, namespace) is UNKNOWN:
         remarks.append("GPUQuotas are unknown, so their limits are left out")
-    elif isinstance(document, dict):
-        try:
-            found.append(_budget(owner, parse_quota(document), decisive_ledger(document, view, settings.quota)))
-        except QuotaError:
-            remarks.append(f"{owner} cannot be read, so its limits are left out")
-    group = group_shown(namespace, view)
-    if group is UNKNOWN and tenancy(view) is not UNKNOWN:
+    if group_shown(namespace, view) is UNKNOWN and tenancy(view) is not UNKNOWN:
         remarks.append(f"namespace {namespace} is unknown, so limits of ClusterGPUQuotas are left out")
-    elif isinstance(group, Group) and (document := group_document(group, view)) is not None:
-        owner = f"{GROUP} {group.name}"
+    for names, document in quotas_shown(namespace, view):
+        is_group = document.get("kind") == GROUP
+        owner = f"{GROUP} {names.name}" if is_group else f"GPUQuota {namespace}/{names.name}"
         try:
             found.append(_budget(owner, parse_quota(document), decisive_ledger(document, view, settings.quota)))
         except QuotaError:

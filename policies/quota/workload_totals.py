@@ -14,8 +14,8 @@ from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.demands.device_kinds import UNLIMITED_CLAUSE, UNLIMITED_REMEDY
 from policies.quota.ledger.open_charges import ZERO, Reservations, sum_amounts
 from policies.quota.limits.amounts import AmountScale
-from policies.quota.limits.cluster_quota import Group, group_document, group_shown
-from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quota_shown
+from policies.quota.limits.cluster_quota import quotas_shown
+from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import WORKLOAD, Severity
 from policies.rules.request import Request
@@ -98,21 +98,15 @@ def shortages(
         settings: The administrator's settings.
     """
     namespace, is_new = request.namespace, request.operation == "CREATE"
-    group = group_shown(namespace, view)
-    documents = [(f"GPUQuota {QUOTA_NAME}", quota_shown(namespace, view))]
-    if isinstance(group, Group):
-        documents.append((group.words.owner, group_document(group, view)))
     pods = [*pods]
-    for owner, document in documents:
-        if document is None:
-            continue
+    for names, document in quotas_shown(namespace, view):
         try:
             quota = parse_quota(document)
         except QuotaError:
             continue  # each pod has a finding for it
         charged = [*_charges(pods, namespace, quota, view if is_new else _Unclaimed(view), settings)]
         ledger = decisive_ledger(document, view, settings.quota)
-        yield from room_for_all(charged, quota, ledger, owner, is_new=is_new)
+        yield from room_for_all(charged, quota, ledger, names.owner, is_new=is_new)
 
 
 def _charges(

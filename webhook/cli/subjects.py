@@ -18,8 +18,8 @@ from policies.kubernetes.objects import (
 from policies.kubernetes.pod_templates import created_pod
 from policies.kubernetes.view import ChangedView
 from policies.kubernetes.workloads import WORKLOADS, group_of, pod_templates
-from policies.quota.limits.cluster_quota import Group, group_document, group_shown
-from policies.quota.limits.quota import GROUP, QUOTA_NAME, QuotaNames, quota_shown
+from policies.quota.limits.cluster_quota import quotas_shown
+from policies.quota.limits.quota import GROUP, QUOTA_NAME
 from policies.rules.patch import Editor
 from policies.rules.request import ANONYMOUS, Request
 from webhook.cli.manifest_reader import Problem
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.kubernetes.view import ClusterView, Key, Unknown
+    from policies.kubernetes.view import ClusterView, Key
     from policies.kubernetes.workloads import WorkloadKind
     from policies.kubernetes.yaml import Position
     from policies.quota.balance import QuotaBalance
+    from policies.quota.limits.quota import QuotaNames
     from policies.rules.charges import ChargeRequest
     from policies.rules.decision import Finding
     from policies.rules.request import Operation, UserInfo
@@ -228,7 +229,7 @@ class ChargedReviews:
         self._view = view
         self._settings = settings
         self._balances: dict[Key, QuotaBalance | None] = {}
-        """By GPUQuota or GPUQuotaGroup; None if there is none that can be read."""
+        """By GPUQuota or GPUQuotaGroup; None for one that cannot be read."""
 
     @property
     def shortages(self) -> Iterator[str]:
@@ -241,15 +242,16 @@ class ChargedReviews:
         """The result for the next object."""
         request = subject.request
         key = request.kind, request.namespace, request.name
-        owners: dict[Key, str | Group] = {(_QUOTA, request.namespace, QUOTA_NAME): request.namespace}
-        if isinstance(group := group_shown(request.namespace, self._view), Group):
-            owners[GROUP, "", group.name] = group
+        namespace = request.namespace
+        shown = {_key_of(each, namespace): (names, each) for names, each in quotas_shown(namespace, self._view)}
         # A quota is read and its pods are counted when the first object is charged.
-        quotas = {each: cache(partial(self._quota_for, key, each, owner)) for each, owner in owners.items()}
+        quotas = {each: cache(partial(self._quota_for, key, each, *found)) for each, found in shown.items()}
         result = admit(subject, ChangedView(self._view, quotas), self._settings)
         if not result.requested:
             return result
-        balances = {each: found for each, owner in owners.items() if (found := self._balance(each, owner)) is not None}
+        balances = {
+            each: balance for each, found in shown.items() if (balance := self._balance(each, *found)) is not None
+        }
         created: Sequence[tuple[ChargeRequest, int]] = () if result.is_refused else result.requested
         for balance in balances.values():
             created = balance.part_that_fits(key, created)
@@ -257,32 +259,25 @@ class ChargedReviews:
             self._balances[each] = balance.after(key, result.requested, created)
         return result
 
-    def _quota_for(self, key: Key, quota: Key, owner: str | Group) -> Object | Unknown | None:
+    def _quota_for(self, key: Key, quota: Key, names: QuotaNames, document: Object) -> Object:
         """The quota as an object finds it when it is created."""
-        balance = self._balance(quota, owner)
-        if balance is None:
-            kind, namespace, name = quota
-            return self._view.get(kind, name, namespace)
-        return balance.document_for(key)
+        balance = self._balance(quota, names, document)
+        return document if balance is None else balance.document_for(key)
 
-    def _balance(self, quota: Key, owner: str | Group) -> QuotaBalance | None:
-        """The balance of the quota of a namespace or of a group."""
-        if quota not in self._balances:
-            self._balances[quota] = self._open_balance(quota, owner)
-        return self._balances[quota]
-
-    def _open_balance(self, quota: Key, owner: str | Group) -> QuotaBalance | None:
-        if isinstance(owner, Group):
-            document, names = group_document(owner, self._view), owner.words
-        else:
-            document, names = quota_shown(owner, self._view), QuotaNames.of_namespace(owner)
-        if document is None:
-            return None
+    def _balance(self, quota: Key, names: QuotaNames, document: Object) -> QuotaBalance | None:
+        """The balance of a quota; None if it cannot be read."""
         from policies.quota.balance import open_balance
 
-        before = self._view.before_review("Pod", "ResourceClaim", _QUOTA, GROUP)
-        kind, namespace, name = quota
-        stored = before.get(kind, name, namespace)
-        if isinstance(stored, dict) and "status" in stored:
-            document = {"status": stored["status"], **document}
-        return open_balance(names, document, before, self._settings.quota)
+        if quota not in self._balances:
+            before = self._view.before_review("Pod", "ResourceClaim", _QUOTA, GROUP)
+            kind, namespace, name = quota
+            stored = before.get(kind, name, namespace)
+            if isinstance(stored, dict) and "status" in stored:
+                document = {"status": stored["status"], **document}
+            self._balances[quota] = open_balance(names, document, before, self._settings.quota)
+        return self._balances[quota]
+
+
+def _key_of(quota: Object, namespace: str) -> Key:
+    """The key of a quota that limits a namespace."""
+    return (GROUP, "", name_of(quota)) if quota.get("kind") == GROUP else (_QUOTA, namespace, QUOTA_NAME)

@@ -284,9 +284,9 @@ class QuotaKeeper:
             if isinstance(outcome, Unavailable | QuotaError):
                 why = outcome.why if isinstance(outcome, Unavailable) else str(outcome)
                 log_uncharged(ENTRIES[request.entry], request, why)
-        names = {outcome_name(each.outcome): each.outcome for each in outcomes}
-        first = next((outcome for name, outcome in names.items() if name != "charged"), None)
-        self.count_outcome(request, first or (outcomes[0].outcome if outcomes else NoQuota()))
+        plain = outcomes[0].outcome if outcomes else NoQuota()
+        first = next((each.outcome for each in outcomes if outcome_name(each.outcome) != "charged"), plain)
+        self.count_outcome(request, first)
 
     async def _read_coverage(self, charge: ChargeRequest, settings: GPUAdmissionPolicy) -> Callable[[Quota], Amounts]:
         """Read the amounts that the pod of a claim for extended resources is charged for it already."""

@@ -326,6 +326,18 @@ def group_document(group: Group, view: ClusterView) -> Object | None:
     return {**made, **(stored if isinstance(stored, dict) else {}), "spec": quota.spec_of(group)}
 
 
+def quotas_shown(namespace: str, view: ClusterView) -> Iterator[tuple[QuotaNames, Object]]:
+    """The words and the object of each quota that limits a namespace, as far as the view shows them.
+
+    The GPUQuota of the namespace is first, and the GPUQuotaGroup of its group second.
+    """
+    own, group = quota_shown(namespace, view), group_shown(namespace, view)
+    if own is not None:
+        yield QuotaNames.of_namespace(namespace), own
+    if isinstance(group, Group) and (document := group_document(group, view)) is not None:
+        yield group.words, document
+
+
 def has_quota(namespace: str, view: ClusterView) -> bool:
     """True if the view shows a GPUQuota of a namespace, or a ClusterGPUQuota that counts it."""
     return quota_shown(namespace, view) is not None or isinstance(group_shown(namespace, view), Group)
