@@ -212,6 +212,19 @@ def test_gpuquota_counts_the_same():
     assert found == Cell(Outcome.KEPT, text, Certainty.PREDICTED)
 
 
+def test_cluster_gpuquota_counts_the_same():
+    quota = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "ClusterGPUQuota",
+        "metadata": {"name": "research"},
+        "spec": {"namespaceSelector": {}, "limits": [{"name": "all", "gpus": 1}]},
+    }
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
+    found = cells(h100(), bound("train"), quota, namespace)["quota"]
+    text = "GPUQuotaGroup research counts the same: all 1 GPU"
+    assert found == Cell(Outcome.KEPT, text, Certainty.PREDICTED)
+
+
 def test_cells_say_whether_they_rest_on_devices_that_no_node_publishes_yet():
     found = {key: cell.certainty for key, cell in cells(h100(), bound("train")).items()}
     predicted = {key for key, certainty in found.items() if certainty is Certainty.PREDICTED}

@@ -19,8 +19,8 @@ from policies.quota.charging import charge_decision
 from policies.quota.counting import charged_amounts
 from policies.quota.demands.bills import Uncountable
 from policies.quota.limits.amounts import amount_text
-from policies.quota.limits.cluster_quota import without_quotas
-from policies.quota.limits.quota import QuotaError, parse_quota, quota_shown
+from policies.quota.limits.cluster_quota import quotas_shown, without_quotas
+from policies.quota.limits.quota import GROUP, QuotaError, parse_quota
 from policies.rules.decision import Severity
 from policies.rules.request import Request
 
@@ -63,19 +63,23 @@ def quota_cell(subject: Subject, before: Situation, after: Situation, certainty:
     """
     if uncounted := _find_uncounted(subject.namespace, before.view):
         return Cell(Outcome.LOST, uncounted)
-    document = quota_shown(subject.namespace, before.view)
-    if document is None:
+    quotas = [*quotas_shown(subject.namespace, before.view)]
+    if not quotas:
         return Cell(Outcome.KEPT, "no quota counts it")
-    try:
-        quota = parse_quota(document)
-        charges = (_charge_of(subject, each) for each in (before, after))
-        was, will_be = (charged_amounts([(each, subject.count)] if each is not None else [], quota) for each in charges)
-    except (QuotaError, Uncountable) as error:
-        return Cell(Outcome.UNKNOWN, f"the GPUQuota cannot count it: {error}")
-    if was == will_be:
-        return Cell(Outcome.KEPT, f"the GPUQuota counts the same: {_amounts(will_be, quota)}", certainty)
-    text = f"the GPUQuota counts {_amounts(will_be, quota)} instead of {_amounts(was, quota)}"
-    return Cell(Outcome.LOST, text, certainty)
+    charges = [_charge_of(subject, each) for each in (before, after)]
+    kept = []
+    for names, document in quotas:
+        owner = f"{GROUP} {names.name}" if document.get("kind") == GROUP else "the GPUQuota"
+        try:
+            quota = parse_quota(document)
+            was, will_be = (charged_amounts([(each, subject.count)] if each else [], quota) for each in charges)
+        except (QuotaError, Uncountable) as error:
+            return Cell(Outcome.UNKNOWN, f"{owner} cannot count it: {error}")
+        if was != will_be:
+            text = f"{owner} counts {_amounts(will_be, quota)} instead of {_amounts(was, quota)}"
+            return Cell(Outcome.LOST, text, certainty)
+        kept.append(f"{owner} counts the same: {_amounts(will_be, quota)}")
+    return Cell(Outcome.KEPT, "; ".join(kept), certainty)
 
 
 def _find_uncounted(namespace: str, view: ClusterView) -> str:
