@@ -70,7 +70,7 @@ class LimitUse:
     waiting: Fraction = ZERO
     """The part of it for pods without a node and claims without devices: the most that they can get."""
     loan: Loan | None = None
-    """What it lends to other groups of its ClusterGPUQuota, and borrows; None without an expected amount."""
+    """The part that it lends to other groups of its ClusterGPUQuota, and what it borrows; None without an expected amount."""
 
     @property
     def lending(self) -> str:

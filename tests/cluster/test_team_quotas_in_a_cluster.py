@@ -14,7 +14,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture
 def research(cluster):
-    """Limits the namespaces of each tenant of a ClusterGPUQuota of its own; deletes it afterwards."""
+    """Makes a ClusterGPUQuota that limits each tenant; deletes it afterwards."""
     made = []
 
     def research(gpus, **spec):

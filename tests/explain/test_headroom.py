@@ -1,4 +1,4 @@
-"""How many more of an object fit: the limits of quotas, and the devices of nodes."""
+"""The number of further objects that fit: the limits of quotas, and the devices of nodes."""
 
 from __future__ import annotations
 

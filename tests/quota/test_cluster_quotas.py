@@ -183,7 +183,7 @@ def test_loans_add_up_and_are_no_more_than_is_idle_or_used(uses):
 
 
 def said(new, *cluster, old=None):
-    """What a review says about a ClusterGPUQuota; the first of it, whether it is admitted."""
+    """The answer of a review about a ClusterGPUQuota: True if it is admitted, and the sentences."""
     operation = "UPDATE" if old else "CREATE"
     request = Request(new, old, operation, "gpu-admission.io", "ClusterGPUQuota", name=new["metadata"]["name"])
     decision = review(request, ManifestsView(cluster), DEFAULTS)

@@ -22,9 +22,10 @@ _NAMESPACE = "Namespace"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 _READ_BY_RULES = (
-    "ClusterGPUQuota ClusterPolicy ClusterTrainingRuntime ConfigMap DeviceClass DeviceTaintRule Event GPUAdmissionPolicy"
-    " GPUCluster GPUQuota GPUQuotaGroup LimitRange MutatingWebhookConfiguration NVIDIADriver Namespace Node Pod PodGroup PriorityClass ResourceClaim"
-    " ResourceClaimTemplate ResourceQuota ResourceSlice RuntimeClass Secret TrainingRuntime ValidatingWebhookConfiguration"
+    "ClusterGPUQuota ClusterPolicy ClusterTrainingRuntime ConfigMap DeviceClass DeviceTaintRule Event"
+    " GPUAdmissionPolicy GPUCluster GPUQuota GPUQuotaGroup LimitRange MutatingWebhookConfiguration NVIDIADriver"
+    " Namespace Node Pod PodGroup PriorityClass ResourceClaim ResourceClaimTemplate ResourceQuota ResourceSlice"
+    " RuntimeClass Secret TrainingRuntime ValidatingWebhookConfiguration"
 )
 _RESOURCES = {kind: RESOURCES[kind] for kind in _READ_BY_RULES.split()}
 """The resources of the kinds that rules read. Other groups have kinds of the same names: `Node` of longhorn.io,

@@ -158,7 +158,7 @@ class LedgerWriter:
     ) -> Mapping[LedgerKey, ChargeVerdict | NoQuota]:
         """Write a charge on all of several ledgers or on none; only the last verdict may be a refusal.
 
-        The ledgers are charged one after the other, each under a call of its own: a late answer of the owner of one must not be
+        The ledgers are charged one after the other, each with its own call: a late answer of the owner of one must not be
         taken for that of another. A refusal takes the charges before it back. A crash leaves a charge too many, which counts
         until the reconciler finds that its object does not exist.
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 MOST_TEMPLATES = 64
-"""Pod templates of one workload; each is a question of its own, and RayClusters and JobSets have a handful."""
+"""Pod templates of one workload; each is a separate question, and RayClusters and JobSets have a handful."""
 
 _HOW = 'post {"object": a manifest, "namespace": a name} or {"kind": "pod", "namespace": a name, "name": a name}'
 _FIELDS = ("object", "namespace", "kind", "name")

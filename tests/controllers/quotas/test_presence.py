@@ -241,7 +241,7 @@ async def test_leader_that_cannot_read_leases_says_so(place):
 
 @pytest.mark.parametrize("seed", range(40))
 async def test_quota_that_all_have_seen_is_in_every_cache_that_is_trusted(place, seed):
-    """What ends the condition Unknown: no replica admits by an older cache any more, in any order of events."""
+    """The end of the condition Unknown: no replica admits by an older cache any more, in any order of events."""
     chance = random.Random(seed)
     awaited, seen = {}, set()
     for step in range(60):
@@ -394,7 +394,7 @@ class Membership:
 
 @pytest.mark.parametrize("seed", range(60))
 async def test_membership_that_all_have_seen_is_shown_by_every_cache_that_is_trusted(place, seed):
-    """What ends the condition Unknown of a group: no replica charges by older labels any more, in any order of events."""
+    """The end of the condition Unknown of a group: no replica charges by older labels any more, in any order of events."""
     chance = random.Random(seed)
     membership, leader = Membership(place), place.caches[0].stores
     await place.settle()

@@ -1,4 +1,4 @@
-"""How many more fit, over HTTPS."""
+"""The number of further objects that fit, over HTTPS."""
 
 import json
 

@@ -44,7 +44,7 @@ class Event:
 
 
 class History:
-    """What happened in some namespaces, and to the quotas of tenants, since the beginning."""
+    """The events in some namespaces, and to the quotas of tenants, since the beginning."""
 
     def __init__(self, client: APIClient, namespaces: Collection[str]) -> None:
         """Args: a connection that nobody disturbs, and the namespaces."""
@@ -148,7 +148,7 @@ class History:
         return version
 
     def _is_ours(self, document: Document) -> bool:
-        """Whether it is in one of the namespaces, or counts several of them."""
+        """True if it is in one of the namespaces, or counts several of them."""
         return document["metadata"].get("namespace", "") in ("", *self._namespaces)
 
     def _note(self, kind: str, document: Document, *, is_gone: bool) -> None:
