@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from policies.admission.admission_policies import STATIC_SUFFIX, AdmissionPolicy
+    from policies.admission.admission_policies import STATIC_SUFFIX, AdmissionPolicy, PolicyRefusal, policy_refusals
     from policies.admission.all_rules import rule_book
     from policies.admission.concerns import load_rules, warm
     from policies.admission.coverage import reviewed_kind, reviewed_kinds
@@ -38,9 +38,12 @@ if TYPE_CHECKING:
     from policies.admission.pods import well_formed_pod
     from policies.admission.reviews import entries_called, judge, review, review_concern
     from policies.admission.severities import finish, judged_findings
-    from policies.admission.static_installations import doubled_webhooks, is_static_configuration, outdated_policies
-    from policies.admission.static_policies import compile_policies
-    from policies.admission.static_verdicts import PolicyRefusal, policy_refusals
+    from policies.admission.static_policies import (
+        compile_policies,
+        doubled_webhooks,
+        is_static_configuration,
+        outdated_policies,
+    )
     from policies.admission.upkeep import missing_templates, needed_by_workloads
     from policies.admission.webhooks import (
         CLAIM_KINDS,
@@ -128,7 +131,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """The public name of a module, which is imported when it is first used."""
         match name:
-            case "STATIC_SUFFIX" | "AdmissionPolicy":
+            case "STATIC_SUFFIX" | "AdmissionPolicy" | "PolicyRefusal" | "policy_refusals":
                 from policies.admission import admission_policies as home
             case "rule_book":
                 from policies.admission import all_rules as home
@@ -167,15 +170,11 @@ if not TYPE_CHECKING:
                 from policies.admission import pod_forms as home
             case "well_formed_pod":
                 from policies.admission import pods as home
-            case "PolicyRefusal" | "policy_refusals":
-                from policies.admission import static_verdicts as home
             case "entries_called" | "judge" | "review" | "review_concern":
                 from policies.admission import reviews as home
             case "finish" | "judged_findings":
                 from policies.admission import severities as home
-            case "doubled_webhooks" | "is_static_configuration" | "outdated_policies":
-                from policies.admission import static_installations as home
-            case "compile_policies":
+            case "compile_policies" | "doubled_webhooks" | "is_static_configuration" | "outdated_policies":
                 from policies.admission import static_policies as home
             case "missing_templates" | "needed_by_workloads":
                 from policies.admission import upkeep as home

@@ -1,7 +1,8 @@
 """The CEL environment of DRA selectors: all libraries, the types, and the variable `device`.
 
 Where several libraries have overloads of one function, the order is that in which Kubernetes adds the libraries:
-k8s.io/apiserver/pkg/cel/environment/base.go, then k8s.io/dynamic-resource-allocation/cel/compile.go.
+k8s.io/apiserver/pkg/cel/environment/base.go, then k8s.io/dynamic-resource-allocation/cel/compile.go. Newer versions of cel-go
+and Kubernetes replace some overloads of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.cel import types
-from policies.cel.declarations import Function
+from policies.cel.declarations import Function, function, member
+from policies.cel.errors import CelRuntimeError, spend_steps
 from policies.cel.libraries import (
     conversions,
     formats,
@@ -20,7 +22,6 @@ from policies.cel.libraries import (
     operators,
     optionals,
     quantities,
-    replacements,
     semvers,
     string_format,
     strings,
@@ -28,14 +29,17 @@ from policies.cel.libraries import (
     urls,
 )
 from policies.cel.libraries.ips import CIDR_TYPE, IP_TYPE
+from policies.cel.libraries.operators import equal
 from policies.cel.libraries.quantities import QUANTITY
-from policies.cel.types import Type, list_of, map_of, optional_of, type_of
+from policies.cel.types import BOOL, DYN, INT, STRING, Type, list_of, map_of, optional_of, type_of
+from policies.cel.values import Concatenation, size
 from policies.kubernetes.versions import Feature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.cel.declarations import Overload
+    from policies.cel.values import List, Value
     from policies.kubernetes.view import ClusterView
 
 
@@ -64,8 +68,8 @@ _LIBRARIES: tuple[tuple[Overload, ...], ...] = (
 def _library_functions(*, cel_go_029: bool, standard_includes: bool) -> Mapping[str, Function]:
     """Every function by name, with the overloads of all libraries."""
     replaced = {
-        **(replacements.CEL_GO_029 if cel_go_029 else {}),
-        **(replacements.LIST_LIBRARY if standard_includes else {}),
+        **(CEL_GO_029 if cel_go_029 else {}),
+        **(STANDARD_INCLUDES if standard_includes else {}),
     }
     overloads: dict[str, list[Overload]] = {}
     for library in _LIBRARIES:
@@ -209,3 +213,61 @@ def selector_environment(features: CelFeatures) -> Environment:
             **dict.fromkeys(_SCALARS, _NO_FIELDS),
         },
     )
+
+
+_LONGEST_RANGE = 1_000_000
+
+
+def _index_of(text: str, part: str, offset: int) -> int:
+    if offset < 0:
+        raise strings.out_of_range(offset)
+    return text.find(part, min(offset, len(text)))
+
+
+def _last_index_of(text: str, part: str, offset: int) -> int:
+    if offset < 0:
+        raise strings.out_of_range(offset)
+    return strings.last_index_of_from(text, part, offset) if part else min(offset, len(text))
+
+
+def _range(count: int) -> List:
+    if count < 0:
+        raise CelRuntimeError(f"lists.range: size must be non-negative, got {count}")
+    if count > _LONGEST_RANGE:
+        raise CelRuntimeError(f"lists.range: size {count} exceeds maximum allowed ({_LONGEST_RANGE})")
+    return lists.int_range(count)
+
+
+CEL_GO_029: Mapping[str, Overload | None] = {
+    "starts_with_string": member("startsWith", "starts_with_read_string", (STRING, STRING), BOOL, str.startswith),
+    "ends_with_string": member("endsWith", "ends_with_read_string", (STRING, STRING), BOOL, str.endswith),
+    "matches": function("matches", "matches_string", (STRING, STRING), BOOL, strings.matches_regex),
+    "string_index_of_string_int": member(
+        "indexOf", "string_index_of_string_int", (STRING, STRING, INT), INT, _index_of
+    ),
+    "string_last_index_of_string_int": member(
+        "lastIndexOf", "string_last_index_of_string_int", (STRING, STRING, INT), INT, _last_index_of
+    ),
+    "lists_range": function("lists.range", "lists_range", (INT,), list_of(INT), _range),
+    "int64_to_duration": None,
+}
+"""By the id of the overload of cel-go v0.26; None for one that is gone.
+
+`starts_with_read_string` and `ends_with_read_string` are ids of ours: the cost is that of reading the argument, no longer the
+target. A call of `matches` as a function costs as much as one as a method, and has its id here.
+Source: cel-go v0.29 interpreter/runtimecost.go, checker/cost.go, ext/strings.go, ext/lists.go and common/stdlib/standard.go.
+"""
+
+
+def _includes(target: Value, value: Value) -> bool:
+    """True if a list has a value, or anything else is that value."""
+    if not isinstance(target, tuple | Concatenation):
+        return equal(target, value)
+    spend_steps(size(target))
+    return any(equal(element, value) for element in target)
+
+
+STANDARD_INCLUDES: Mapping[str, Overload | None] = {
+    "dra_includes_dyn_dyn": member("includes", "list_includes_dyn_dyn", (DYN, DYN), BOOL, _includes)
+}
+"""`includes` of Kubernetes' library of lists in place of that of DRA. Source: k8s.io/apiserver/pkg/cel/library/lists.go."""

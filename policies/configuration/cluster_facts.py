@@ -13,8 +13,7 @@ from policies.fleet.device_plugin import active_cluster_policy
 from policies.fleet.gpu_nodes import has_gpu_labels
 from policies.fleet.offers.hardware import Cut
 from policies.fleet.offers.offer import cut_refusal
-from policies.fleet.operands import is_deployed
-from policies.fleet.operator_place import operator_place
+from policies.fleet.operands import is_deployed, operator_place
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, has_ended, items_at, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, ChangedView, ClusterView, Unknown
@@ -27,7 +26,7 @@ from policies.rules.decision import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from policies.fleet.operator_place import OperatorPlace
+    from policies.fleet.operands import OperatorPlace
     from policies.nvidia.mig_configs import Configs, Entry
     from policies.rules.settings import GPUAdmissionPolicy
 

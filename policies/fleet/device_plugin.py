@@ -8,8 +8,7 @@ from policies.devices.published_devices import gpu_groups, largest_node, publish
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import GPU_TYPES, known_classes
 from policies.fleet.offers.shown import STRATEGY_SUFFIX, sharing_strategy
-from policies.fleet.operands import gpu_cluster, is_deployed, is_let_run
-from policies.fleet.operator_place import operator_place
+from policies.fleet.operands import gpu_cluster, is_deployed, is_let_run, operator_place
 from policies.kubernetes.names import printable
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, name_of

@@ -2,8 +2,7 @@
 
 import pytest
 
-from webhook.cluster.contexts import context_names, context_namespace
-from webhook.cluster.credentials import kubeconfig_files
+from webhook.cluster.credentials import context_names, context_namespace, kubeconfig_files
 
 TEAM_A = """\
 current-context: a

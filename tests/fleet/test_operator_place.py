@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.fleet.operator_place import operator_place, unnamed_namespaces_remark
+from policies.fleet.operands import operator_place, unnamed_namespaces_remark
 from policies.rules.settings import DEFAULTS, parse_settings
 from webhook.cluster.manifests import ManifestsView
 

@@ -47,6 +47,6 @@ class ClusterOptions(NamedTuple):
         """The options with the namespace of the context, if they select a running cluster and name none."""
         if self.namespace or not self.is_running:
             return self
-        from webhook.cluster.contexts import context_namespace
+        from webhook.cluster.credentials import context_namespace
 
         return self._replace(namespace=context_namespace(self.kubeconfig, self.context))

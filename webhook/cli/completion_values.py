@@ -39,7 +39,7 @@ def completion_items(values: Values, ctx: click.Context, incomplete: str) -> lis
             rules = (line.partition(" ") for line in lines if line.startswith(incomplete.upper()))
             return [CompletionItem(rule_id, help=title) for rule_id, _, title in rules]
         case "contexts":
-            from webhook.cluster.contexts import context_names
+            from webhook.cluster.credentials import context_names
 
             found = (name for name in context_names(_option(ctx, "kubeconfig")) if name.startswith(incomplete))
         case "kinds":
@@ -101,7 +101,7 @@ def _objects_of_kind(ctx: click.Context, word: str, incomplete: str) -> list[str
     resource = find_resource(word)
     namespace = _option(ctx, "namespace") or ""
     if not namespace and not _option(ctx, "cluster"):
-        from webhook.cluster.contexts import context_namespace
+        from webhook.cluster.credentials import context_namespace
 
         namespace = context_namespace(_option(ctx, "kubeconfig"), _option(ctx, "context"))
     found = _objects(ctx, resource, namespace or DEFAULT_NAMESPACE)

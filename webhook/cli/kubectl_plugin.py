@@ -101,7 +101,7 @@ def plugin(ctx: click.Context, *, kubeconfig: str | None, context: str | None, n
             return ""
         if namespace or _written_value(command, "cluster"):
             return namespace
-        from webhook.cluster.contexts import context_namespace
+        from webhook.cluster.credentials import context_namespace
 
         return context_namespace(
             _written_value(command, "kubeconfig") or kubeconfig, _written_value(command, "context") or context

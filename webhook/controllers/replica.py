@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from certs import make_self_signed
 from certs.rotation import RotationPolicy
 from policies.admission import CONFIGURATIONS, opened_webhooks, uncovered_settings
-from policies.fleet.operator_place import unnamed_namespaces_remark
+from policies.fleet.operands import unnamed_namespaces_remark
 from policies.quota.limits.cluster_quota import CLUSTER_QUOTA
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.live import LiveSettings

@@ -15,8 +15,7 @@ from policies.fleet.device_plugin import active_cluster_policy, node_workload, n
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.offer import is_label_of_discovery
 from policies.fleet.offers.published import gpu_slices
-from policies.fleet.operands import gpu_cluster
-from policies.fleet.operator_place import operator_place
+from policies.fleet.operands import gpu_cluster, operator_place
 from policies.kubernetes.names import DRA_LABEL, PREFIX, format_list
 from policies.kubernetes.nodes import is_cordoned, labels_of, required_terms
 from policies.kubernetes.objects import (

@@ -13,8 +13,7 @@ from policies.devices.deviceclasses import CREATED_LAST
 from policies.fleet.device_plugin import nodes_with_both
 from policies.fleet.known_classes import known_classes
 from policies.fleet.offers.published import gpu_slices
-from policies.fleet.operands import cluster_classes, gpu_cluster, is_deployed
-from policies.fleet.operator_place import operator_place
+from policies.fleet.operands import cluster_classes, gpu_cluster, is_deployed, operator_place
 from policies.kubernetes.names import format_count, format_list, format_ranges, list_command
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, helm_release, in_namespace, lookup, name_of, namespace_of

@@ -30,9 +30,8 @@ from testbed import libyaml
 from tests.cli.snapshots.test_reductions import FOLDERS, ROOT, documents_of, examples, is_reduced, reduced
 from tests.robustness.generated_clusters import CLUSTERS, PODS
 from webhook.cli.manifest_reader import Manifest
-from webhook.cli.snapshots.public_words import PUBLIC_WORDS
 from webhook.cli.snapshots.reductions import reduction_of
-from webhook.cli.snapshots.replaced_names import ReplacedNames
+from webhook.cli.snapshots.replaced_names import PUBLIC_WORDS, ReplacedNames
 from webhook.cli.subjects import Circumstances, SubjectReader, admit
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES

@@ -15,7 +15,7 @@ from policies.admission import (
     uncovered_settings,
 )
 from policies.analyses.audit import LOSS, MOST_FINDINGS, UNPROVEN, AuditJSON, Survey, audit, audit_json
-from policies.fleet.operator_place import unnamed_namespaces_remark
+from policies.fleet.operands import unnamed_namespaces_remark
 from policies.kubernetes.names import format_count, format_list, inflect
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.versions import Feature

@@ -23,7 +23,7 @@ import yaml
 from policies.admission import CONFIGURATIONS
 from policies.configuration import is_configuration
 from policies.devices.pod_groups import POD_GROUP
-from policies.fleet.operator_place import operator_place
+from policies.fleet.operands import operator_place
 from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.rules.request import Request
