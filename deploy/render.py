@@ -62,6 +62,7 @@ metadata:
   labels:
     app.kubernetes.io/name: gpu-admission
     app.kubernetes.io/component: webhooks
+    app.kubernetes.io/part-of: gpu-admission
 webhooks:
 """
 _MOST_IN_LINE = 3

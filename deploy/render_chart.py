@@ -33,6 +33,20 @@ _PAGE = _DEPLOY.parent / "docs" / "helm.md"
 _TABLE = re.compile(r"(?<=<!-- rendered by deploy/render_chart.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _NOTE = "{{{{- /* Rendered by deploy/render_chart.py from deploy/{}: change that file, or the substitutions. */ -}}}}\n"
 _NAME = re.compile(r"^- name: ([\w-]+)\.gpu-admission\.io$", re.MULTILINE)
+_METADATA = re.compile(
+    r"""
+    ^kind:[ ](?P<kind>\w+)\n
+    metadata:\n
+    (?P<head>[ ]{2}name:[ ]\S+\n(?:[ ]{2}namespace:.*\n)?)
+    [ ]{2}labels:\n
+    [ ]{4}app\.kubernetes\.io/name:[ ]gpu-admission\n
+    [ ]{4}app\.kubernetes\.io/component:[ ](?P<component>\w+)\n
+    [ ]{4}app\.kubernetes\.io/part-of:[ ]gpu-admission\n
+    (?P<labels>(?:[ ]{4}\S.*\n)*)
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+"""The head of each manifest; helpers of the chart write its labels and annotations."""
 _EXCLUDED = re.compile(
     r"(    - key: kubernetes\.io/metadata\.name\n      operator: NotIn\n      values:)(?: \[.*\]|(?:\n      - .*)+)\n"
 )
@@ -99,9 +113,27 @@ def _template(source: str, steps: dict[str, Any]) -> str:
     text = _DOCS.sub(r'{{ $.Values.monitoring.docsURL | replace "PAGE" "\1" }}', text)
     for old, new in steps.get("replace", ()):
         text = _replace(source, text, old, new)
+    text = _with_metadata(text, steps)
     if condition := steps.get("if"):
         text = f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
     return _NOTE.format(source) + text
+
+
+def _with_metadata(text: str, steps: dict[str, Any]) -> str:
+    """The manifests with the labels and annotations of the values; `steps` has more, by the kind of object."""
+
+    def metadata(found: re.Match[str]) -> str:
+        more = steps.get("metadata", {}).get(found["kind"], "dict")
+        if found["labels"]:
+            pairs = (f"{json.dumps(key)} {json.dumps(value)}" for key, value in yaml.safe_load(found["labels"]).items())
+            more = f'(dict "labels" (dict {" ".join(pairs)}))'
+        include = f'{{{{- include "gpu-admission.metadata" (list $ "{found["component"]}" {more}) | nindent 2 }}}}'
+        return f"kind: {found['kind']}\nmetadata:\n{found['head']}  {include}\n"
+
+    text, count = _METADATA.subn(metadata, text)
+    if count != text.count("\nmetadata:\n"):
+        raise NotFoundInManifestError(f"a manifest without the labels name, component and part-of:\n{text}")
+    return text
 
 
 def _replace(source: str, text: str, old: str, new: str) -> str:
@@ -121,8 +153,8 @@ def _first_crd(source: str) -> str:
     return _replace(
         source,
         text,
-        "  labels:\n    app.kubernetes.io/name: gpu-admission\n",
-        "  labels:\n    app.kubernetes.io/name: gpu-admission\n    app.kubernetes.io/managed-by: Helm\n"
+        "    app.kubernetes.io/part-of: gpu-admission\n",
+        "    app.kubernetes.io/part-of: gpu-admission\n    app.kubernetes.io/managed-by: Helm\n"
         "  annotations:\n    helm.sh/resource-policy: keep\n"
         "    meta.helm.sh/release-name: gpu-admission\n    meta.helm.sh/release-namespace: gpu-admission\n",
     )
@@ -133,7 +165,7 @@ def _webhooks(steps: dict[str, Any]) -> str:
     documents = []
     for source in ("base/webhooks/mutating.yaml", "base/webhooks/validating.yaml"):
         head, *rest = re.split(r"(?m)^(?=- name: )", (_DEPLOY / source).read_text())
-        head = _replace(source, head, *steps["head"])
+        head = _with_metadata(head, steps)
         documents.append(head + "".join(_webhook(source, each, steps) for each in rest))
     text = "---\n".join(documents)
     return f'{_NOTE.format("base/webhooks")}{{{{- define "gpu-admission.webhooks" -}}}}\n{text}{{{{- end -}}}}\n'

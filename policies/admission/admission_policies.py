@@ -25,7 +25,11 @@ STATIC_SUFFIX = ".static.k8s.io"
 
 Source: k8s.io/apiserver pkg/admission/plugin/manifest/validation.go.
 """
-_LABELS = {"app.kubernetes.io/name": "gpu-admission"}
+_LABELS = {
+    "app.kubernetes.io/name": "gpu-admission",
+    "app.kubernetes.io/component": "api",
+    "app.kubernetes.io/part-of": "gpu-admission",
+}
 _API = "admissionregistration.k8s.io/v1"
 
 

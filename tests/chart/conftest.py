@@ -3,6 +3,7 @@
 import copy
 import shutil
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,13 @@ from testbed.helm import VERSIONS, Helm, NoHelmError
 
 ROOT = Path(__file__).parents[2]
 NEWEST = next(iter(VERSIONS))
+OF_RELEASES = {
+    "app.kubernetes.io/instance": "gpu-admission",
+    "app.kubernetes.io/version": version("gpu-admission"),
+    "app.kubernetes.io/managed-by": "Helm",
+    "helm.sh/chart": f"gpu-admission-{version('gpu-admission')}",
+}
+"""The labels that objects of a release have, and manifests do not."""
 
 
 def pytest_collection_modifyitems(items):
@@ -46,6 +54,16 @@ def identity(document):
     return document["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
+def without_labels_of_releases(document):
+    """An object whose pods and itself have all labels, without those that only a release has."""
+    template = document.get("spec", {}).get("template", {}) if document["kind"] in ("Deployment", "Job") else {}
+    for metadata in [document["metadata"], *([template["metadata"]] if template else [])]:
+        labels = metadata["labels"]
+        assert {name: labels.pop(name, None) for name in OF_RELEASES} == OF_RELEASES, identity(document)
+        assert {"app.kubernetes.io/component", "app.kubernetes.io/part-of"} <= labels.keys(), identity(document)
+    return document
+
+
 def is_hook(document):
     return "helm.sh/hook" in document["metadata"].get("annotations", {})
 
@@ -55,7 +73,8 @@ def installed_by():
     """What an installation of rendered objects leaves in a cluster, by identity: the hooks apply the webhooks."""
 
     def installed_by(documents):
-        left = [copy.deepcopy(document) for document in documents if not is_hook(document)]
+        all_of_them = [without_labels_of_releases(copy.deepcopy(document)) for document in documents]
+        left = [document for document in all_of_them if not is_hook(document)]
         for document in left:
             annotations = document["metadata"].get("annotations", {})
             if document["kind"] == "CustomResourceDefinition":
@@ -63,7 +82,8 @@ def installed_by():
             if not annotations:
                 document["metadata"].pop("annotations", None)
         (file,) = (each for each in documents if each["kind"] == "ConfigMap" and is_hook(each))
-        webhooks = [each for each in libyaml.load_all(file["data"]["webhooks.yaml"]) if "webhooks" in each]
+        applied = libyaml.load_all(file["data"]["webhooks.yaml"])
+        webhooks = [without_labels_of_releases(each) for each in applied if "webhooks" in each]
         found = {identity(document): document for document in (*left, *webhooks)}
         assert len(found) == len(left) + len(webhooks), "an object is there twice"
         return found

@@ -59,7 +59,16 @@ REFUSED = [
 CHECKED = [
     (
         {"port": 8444},
-        "port: 8444 is the port of probes, of other replicas, of explanations or of the page; use another one, such as 8443 or 10250",
+        "port: 8444 is ports.peers too; use another one, such as 8443 or 10250",
+    ),
+    ({"ports": {"ui": 8080}}, "ports.probes: 8080 is ports.ui too; use another one"),
+    (
+        {"extraEnv": [{"name": "PORT", "value": "1"}]},
+        "extraEnv: PORT cannot be set, because the chart sets it; use the values port and logLevel, or remove it",
+    ),
+    (
+        {"certificates": {"issuerRef": {"name": "corp"}}},
+        "certificates.issuerRef: only cert-manager uses an issuer; set certificates.mode to cert-manager, or remove the name",
     ),
     (
         {"certificates": {"caBundle": "-----BEGIN CERTIFICATE-----"}},
@@ -71,6 +80,10 @@ CHECKED = [
     (
         {"settings": {"spec": {"explain": {"onPods": True}}}},
         "settings.spec.explain.onPods: gpu-admission may not write to pods; set explainOnPods.enabled to true as well",
+    ),
+    (
+        {"commonLabels": {"app.kubernetes.io/name": "x"}},
+        "commonLabels: app.kubernetes.io/name cannot be set, because the Services and the Deployment select pods by it; remove it",
     ),
     (
         {"podLabels": {"app.kubernetes.io/name": "x"}},
@@ -100,15 +113,15 @@ def test_schema_is_valid_and_accepts_the_defaults():
 def test_every_object_refuses_unknown_fields():
     found = list(objects(SCHEMA))
     assert len(found) > 20
-    assert [path for path, schema in found if schema.get("additionalProperties") is not False] == []
+    assert [path for path, schema in found if schema.get("additionalProperties") is not False] == ["/properties/global"]
 
 
 def test_schema_and_values_have_the_same_names():
     def names(schema, values, path):
-        assert schema["properties"].keys() - {"global"} == values.keys(), path
+        assert schema["properties"].keys() == values.keys(), path
         for key, inner in schema["properties"].items():
             assert inner.get("description"), f"{path}/{key}"
-            if "properties" in inner and key != "global":
+            if "properties" in inner:
                 names(inner, values[key], f"{path}/{key}")
 
     names(SCHEMA, VALUES, "")
@@ -119,7 +132,9 @@ def test_wrong_values_are_refused(helm, values, path, said):
     assert helm.refusal(values).startswith(HEAD.format(path, said))
 
 
-@pytest.mark.parametrize(("values", "said"), CHECKED, ids=["port", "caBundle", "onPods", "podLabels"])
+@pytest.mark.parametrize(
+    ("values", "said"), CHECKED, ids=lambda given: next(iter(given)) if isinstance(given, dict) else ""
+)
 def test_values_that_contradict_each_other_are_refused(helm, values, said):
     assert f": {said}\n" in helm.refusal(values)
 

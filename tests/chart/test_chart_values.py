@@ -13,9 +13,11 @@ from tests.properties import examples
 
 VALUES = libyaml.load((Path(__file__).parents[2] / "deploy" / "chart" / "values.yaml").read_text())
 CHOSEN_BY_USERS = {"resources", "nodeSelector", "affinity", "podLabels", "podAnnotations", "settings.spec"}
-CHOSEN_BY_USERS |= {"monitoring.labels", "monitoring.dashboardLabels"}
+CHOSEN_BY_USERS |= {"monitoring.labels", "monitoring.dashboardLabels", "commonLabels", "commonAnnotations"}
+CHOSEN_BY_USERS |= {"deploymentAnnotations", "serviceAnnotations", "serviceAccountAnnotations"}
 """Values that are objects of the user's own."""
 OURS = ("gpu-admission", "gpu-admission")
+LABELS = {"app.kubernetes.io/name": "gpu-admission", "app.kubernetes.io/part-of": "gpu-admission"}
 PEM = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
 SPREAD = [{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}]
 
@@ -49,8 +51,29 @@ def pod(objects):
     return objects["Deployment", *OURS]["spec"]["template"]["spec"]
 
 
+def annotations(objects, kind):
+    return {name: each["metadata"].get("annotations") for (found, _, name), each in objects.items() if found == kind}
+
+
+def host_ports(objects):
+    """The ports of the pods by name, and those that the NetworkPolicy lets in and out of them."""
+    policy = objects["NetworkPolicy", *OURS]["spec"]
+    let_in = [each["port"] for rule in policy["ingress"] for each in rule["ports"]]
+    return (
+        {each["name"]: each["containerPort"] for each in container(objects)["ports"]},
+        let_in,
+        policy["egress"][1]["ports"],
+    )
+
+
 def container(objects):
     return pod(objects)["containers"][0]
+
+
+def issuers(objects):
+    """The names of certificates and issuers, and the issuer of the last certificate."""
+    names = [name for kind, _, name in objects if kind in ("Certificate", "Issuer")]
+    return names, objects["Certificate", *OURS]["spec"]["issuerRef"]
 
 
 def webhook_bundles(objects):
@@ -59,6 +82,72 @@ def webhook_bundles(objects):
 
 
 CASES = {
+    "global.imageRegistry": (
+        "mirror.example.com/hub",
+        lambda o: container(o)["image"],
+        f"mirror.example.com/hub/gpu-admission:{version('gpu-admission')}",
+    ),
+    "global.imagePullSecrets": (
+        ["a", {"name": "b"}],
+        lambda o: pod(o)["imagePullSecrets"],
+        [{"name": "a"}, {"name": "b"}],
+    ),
+    "commonLabels": (
+        {"team": "a"},
+        lambda o: {
+            each["metadata"]["labels"].get("team") for each in [*o.values(), o["Deployment", *OURS]["spec"]["template"]]
+        },
+        {"a"},
+    ),
+    "commonAnnotations": (
+        {"a/b": "c"},
+        lambda o: {each["metadata"]["annotations"]["a/b"] for each in o.values()},
+        {"c"},
+    ),
+    "deploymentAnnotations": ({"a/b": "c"}, lambda o: annotations(o, "Deployment"), {"gpu-admission": {"a/b": "c"}}),
+    "serviceAnnotations": (
+        {"a/b": "c"},
+        lambda o: annotations(o, "Service"),
+        {"gpu-admission": {"a/b": "c"}, "gpu-admission-explain": {"a/b": "c"}},
+    ),
+    "serviceAccountAnnotations": (
+        {"a/b": "c"},
+        lambda o: annotations(o, "ServiceAccount"),
+        {"gpu-admission": {"a/b": "c"}},
+    ),
+    "extraEnv": ([{"name": "A", "value": "1"}], lambda o: container(o)["env"][-1], {"name": "A", "value": "1"}),
+    "hostNetwork": (
+        True,
+        lambda o: (
+            pod(o)["hostNetwork"],
+            pod(o)["dnsPolicy"],
+            o["Deployment", *OURS]["spec"]["strategy"]["rollingUpdate"],
+        ),
+        (True, "ClusterFirstWithHostNet", {"maxSurge": 0, "maxUnavailable": 1}),
+    ),
+    "dnsPolicy": ("Default", lambda o: pod(o)["dnsPolicy"], "Default"),
+    "ports.probes": (
+        9080,
+        lambda o: (host_ports(o)[0]["probes"], host_ports(o)[1], "--probe-port=9080" in container(o)["args"]),
+        (9080, [8443, 8445, 9080, 8444], True),
+    ),
+    "ports.peers": (
+        9444,
+        lambda o: (host_ports(o), "--peer-port=9444" in container(o)["args"]),
+        (
+            (
+                {"webhook": 8443, "probes": 8080, "peers": 9444, "explain": 8445},
+                [8443, 8445, 8080, 9444],
+                [{"port": 9444, "protocol": "TCP"}],
+            ),
+            True,
+        ),
+    ),
+    "ports.explain": (
+        9445,
+        lambda o: (host_ports(o)[0]["explain"], host_ports(o)[1], "--explain-port=9445" in container(o)["args"]),
+        (9445, [8443, 9445, 8080, 8444], True),
+    ),
     "image.repository": (
         "registry.example.com/a",
         lambda o: container(o)["image"],
@@ -137,7 +226,7 @@ CASES = {
     "podLabels": (
         {"team": "a"},
         lambda o: o["Deployment", *OURS]["spec"]["template"]["metadata"]["labels"],
-        {"app.kubernetes.io/name": "gpu-admission", "team": "a"},
+        {**LABELS, "app.kubernetes.io/component": "service", "team": "a"},
     ),
     "podAnnotations": (
         {"a/b": "true"},
@@ -157,6 +246,26 @@ OF_MODES = {
         ["192.0.2.1/32"],
         lambda o: o["NetworkPolicy", *OURS]["spec"]["ingress"][-1],
         {"from": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "ports": [{"port": 8446, "protocol": "TCP"}]},
+    ),
+    "ports.ui": (
+        9446,
+        lambda o: (host_ports(o)[0]["ui"], host_ports(o)[1][-1], "--ui-port=9446" in container(o)["args"]),
+        (9446, 9446, True),
+    ),
+    "certificates.issuerRef.name": (
+        "corp",
+        issuers,
+        (["gpu-admission"], {"group": "cert-manager.io", "kind": "Issuer", "name": "corp"}),
+    ),
+    "certificates.issuerRef.kind": (
+        "ClusterIssuer",
+        issuers,
+        (["gpu-admission"], {"group": "cert-manager.io", "kind": "ClusterIssuer", "name": "corp"}),
+    ),
+    "certificates.issuerRef.group": (
+        "a.example",
+        issuers,
+        (["gpu-admission"], {"group": "a.example", "kind": "Issuer", "name": "corp"}),
     ),
     "certificates.secretName": ("own", lambda o: pod(o)["volumes"][0]["secret"]["secretName"], "own"),
     "certificates.caBundle": (
@@ -182,7 +291,7 @@ OF_MODES = {
     "monitoring.dashboardLabels": (
         {"grafana_dashboard": None, "folder": "gpu"},
         lambda o: o["ConfigMap", "gpu-admission", "gpu-admission-dashboard"]["metadata"]["labels"],
-        {"app.kubernetes.io/name": "gpu-admission", "folder": "gpu"},
+        {**LABELS, "app.kubernetes.io/component": "monitoring", "folder": "gpu"},
     ),
     "monitoring.docsURL": (
         "https://git.example.com/docs/PAGE.md",
@@ -192,13 +301,20 @@ OF_MODES = {
 }
 """The same for values that need another one."""
 NEEDED = {
+    "certificates.issuerRef": {"certificates": {"mode": "cert-manager", "issuerRef": {"name": "corp"}}},
     "certificates": {"certificates": {"mode": "secret"}},
+    "ports": {"ui": {"enabled": True}},
     "clientCA": {"clientCA": {"configMap": "clients"}},
     "ui": {"ui": {"enabled": True}},
     "monitoring": {"monitoring": {"enabled": True}},
 }
 OF_HOOKS = {"settings.create", "settings.spec", "hooks.timeoutSeconds"}
 """Values of test_chart_hooks.py."""
+
+
+def needed(name):
+    """The values without which one of this name has no effect."""
+    return next((more for prefix, more in NEEDED.items() if name.startswith(f"{prefix}.")), {})
 
 
 def merged(values, more):
@@ -223,8 +339,34 @@ def test_value_has_its_effect(chart, name):
 @pytest.mark.parametrize("name", OF_MODES)
 def test_value_has_its_effect_with_another_one(chart, name):
     value, look, expected = OF_MODES[name]
-    values = merged(NEEDED[name.partition(".")[0]], nested(name, value))
-    assert look(chart(values)) == expected
+    assert look(chart(merged(needed(name), nested(name, value)))) == expected
+
+
+def test_registry_of_all_images_takes_the_place_of_one(chart):
+    values = {
+        "global": {"imageRegistry": "mirror.example.com"},
+        "image": {"repository": "registry.example.com:5000/a/b"},
+    }
+    assert container(chart(values))["image"] == f"mirror.example.com/a/b:{version('gpu-admission')}"
+
+
+def test_jobs_have_the_network_and_the_nodes_of_the_replicas(helm):
+    values = {"hostNetwork": True, "tolerations": [{"operator": "Exists"}], "global": {"imagePullSecrets": ["r"]}}
+    documents = helm.template(values)
+    replicas, *others = (
+        each["spec"].get("template", each)["spec"] for each in documents if each["kind"] in ("Deployment", "Job", "Pod")
+    )
+    fields = (
+        "hostNetwork",
+        "dnsPolicy",
+        "tolerations",
+        "affinity",
+        "nodeSelector",
+        "imagePullSecrets",
+        "priorityClassName",
+    )
+    assert len(others) == 4
+    assert [{name: each[name] for name in fields} for each in others] == [{name: replicas[name] for name in fields}] * 4
 
 
 def test_certificate_of_a_secret_needs_no_right_to_write_one(chart):
@@ -238,10 +380,12 @@ def test_certificate_of_a_secret_needs_no_right_to_write_one(chart):
 def test_values_combine(chart, names):
     values = {}
     for name in names:
-        more = NEEDED.get(name.partition(".")[0], {}) if name in OF_MODES else {}
+        more = needed(name) if name in OF_MODES else {}
         values = merged(values, merged(nested(name, {**CASES, **OF_MODES}[name][0]), more))
     if values.get("certificates", {}).get("caBundle"):
-        values["certificates"]["mode"] = "secret"
+        values["certificates"] |= {"mode": "secret", "issuerRef": {}}
+    elif values.get("certificates", {}).get("issuerRef"):
+        values["certificates"]["mode"] = "cert-manager"
     objects = chart(values)
     assert ("Deployment", *OURS) in objects
     mounts = {each["name"] for each in container(objects).get("volumeMounts", ())}

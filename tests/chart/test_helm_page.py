@@ -21,7 +21,7 @@ NEW = {"--force-conflicts"}
 
 
 def test_page_has_examples_and_commands():
-    assert (len(VALUES), len(EXAMPLES) - len(VALUES)) == (10, 2)
+    assert (len(VALUES), len(EXAMPLES) - len(VALUES)) == (15, 2)
     assert {name for name, _ in COMMANDS} == {"install", "upgrade", "rollback", "uninstall", "test", "template"}
 
 

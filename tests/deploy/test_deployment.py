@@ -86,9 +86,8 @@ def test_webhooks_call_the_service(one, webhooks):
 
 def test_selectors_meet_the_pods(one):
     deployment = one("Deployment")
-    assert (
-        deployment["spec"]["selector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"] == LABELS
-    )
+    assert deployment["spec"]["selector"]["matchLabels"] == LABELS
+    assert deployment["spec"]["template"]["metadata"]["labels"].items() >= LABELS.items()
     assert one("Service", "gpu-admission")["spec"]["selector"] == LABELS
     assert one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == LABELS
     assert one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"] == LABELS

@@ -1,11 +1,73 @@
-{{- /* The image of the service and of the hooks. */ -}}
-{{- define "gpu-admission.image" -}}
-{{- with .Values.image -}}
-{{- if .digest -}}
-{{ .repository }}@{{ .digest }}
-{{- else -}}
-{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- /* The labels of an object or a pod: the root, the component, and more of them, which come first. */ -}}
+{{- define "gpu-admission.labels" -}}
+{{- $root := index . 0 -}}
+{{- $standard := dict
+  "app.kubernetes.io/name" "gpu-admission"
+  "app.kubernetes.io/instance" $root.Release.Name
+  "app.kubernetes.io/version" $root.Chart.AppVersion
+  "app.kubernetes.io/component" (index . 1)
+  "app.kubernetes.io/part-of" "gpu-admission"
+  "app.kubernetes.io/managed-by" $root.Release.Service
+  "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") -}}
+{{- merge (dict) (index . 2 | default dict) $root.Values.commonLabels $standard | toYaml -}}
 {{- end -}}
+
+{{- /* The labels and annotations of an object: the root, the component, and more of them. */ -}}
+{{- define "gpu-admission.metadata" -}}
+{{- $root := index . 0 -}}
+{{- $more := index . 2 -}}
+labels:
+  {{- include "gpu-admission.labels" (list $root (index . 1) $more.labels) | nindent 2 }}
+{{- with merge (dict) ($more.annotations | default dict) $root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* With cert-manager, it writes the caBundle of the webhook configurations. */ -}}
+{{- define "gpu-admission.injectedBundle" -}}
+{{- if eq .Values.certificates.mode "cert-manager" -}}
+annotations:
+  cert-manager.io/inject-ca-from: gpu-admission/gpu-admission
+{{- end -}}
+{{- end -}}
+
+{{- /* The image of the service and of the hooks. A registry for all charts takes the place of the one that the repository names. */ -}}
+{{- define "gpu-admission.image" -}}
+{{- $repository := .Values.image.repository -}}
+{{- with .Values.global.imageRegistry -}}
+{{- $parts := splitList "/" $repository -}}
+{{- if and (gt (len $parts) 1) (regexMatch "[.:]|^localhost$" (first $parts)) -}}
+{{- $parts = rest $parts -}}
+{{- end -}}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) (join "/" $parts) -}}
+{{- end -}}
+{{- if .Values.image.digest -}}
+{{ $repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The Secrets for the registry, of a pod's spec. Charts of others write those for all charts as names. */ -}}
+{{- define "gpu-admission.imagePullSecrets" -}}
+{{- $secrets := list -}}
+{{- range concat (.Values.global.imagePullSecrets | default list) .Values.imagePullSecrets -}}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) -}}
+{{- end -}}
+{{- with uniq $secrets -}}
+imagePullSecrets:
+{{- toYaml . | nindent 0 }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The network of a pod's spec. */ -}}
+{{- define "gpu-admission.network" -}}
+{{- if .Values.hostNetwork -}}
+hostNetwork: true
+{{ end -}}
+{{- with .Values.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" .Values.hostNetwork) -}}
+dnsPolicy: {{ . }}
 {{- end -}}
 {{- end -}}
 
@@ -24,9 +86,11 @@ serviceAccountName: {{ index . 1 }}
 automountServiceAccountToken: true
 restartPolicy: Never
 enableServiceLinks: false
-{{- with $root.Values.imagePullSecrets }}
-imagePullSecrets:
-{{- toYaml . | nindent 0 }}
+{{- with include "gpu-admission.imagePullSecrets" $root }}
+{{ . }}
+{{- end }}
+{{- with include "gpu-admission.network" $root }}
+{{ . }}
 {{- end }}
 {{- with $root.Values.priorityClassName }}
 priorityClassName: {{ . | quote }}
@@ -38,6 +102,10 @@ nodeSelector:
 {{- with $root.Values.tolerations }}
 tolerations:
 {{- toYaml . | nindent 0 }}
+{{- end }}
+{{- with $root.Values.affinity }}
+affinity:
+{{- toYaml . | nindent 2 }}
 {{- end }}
 securityContext:
   runAsNonRoot: true

@@ -7,13 +7,7 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration
 metadata:
   name: gpu-admission
-  labels:
-    app.kubernetes.io/name: gpu-admission
-    app.kubernetes.io/component: webhooks
-  {{- if eq .Values.certificates.mode "cert-manager" }}
-  annotations:
-    cert-manager.io/inject-ca-from: gpu-admission/gpu-admission
-  {{- end }}
+  {{- include "gpu-admission.metadata" (list $ "webhooks" (include "gpu-admission.injectedBundle" $ | fromYaml)) | nindent 2 }}
 webhooks:
 # Fails closed, in namespaces that opted in only. Called again when something changed the pod after it, as a LimitRange
 # does.
@@ -239,13 +233,7 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata:
   name: gpu-admission
-  labels:
-    app.kubernetes.io/name: gpu-admission
-    app.kubernetes.io/component: webhooks
-  {{- if eq .Values.certificates.mode "cert-manager" }}
-  annotations:
-    cert-manager.io/inject-ca-from: gpu-admission/gpu-admission
-  {{- end }}
+  {{- include "gpu-admission.metadata" (list $ "webhooks" (include "gpu-admission.injectedBundle" $ | fromYaml)) | nindent 2 }}
 webhooks:
 # The pods of convert-pods, after everything that changes pods. Only the check of their conversion fails closed.
 - name: enforce-converted-pods.gpu-admission.io
