@@ -36,7 +36,14 @@ if TYPE_CHECKING:
         slim_pod,
     )
     from policies.admission.pods import well_formed_pod
-    from policies.admission.reviews import entries_called, judge, review, review_concern
+    from policies.admission.reviews import (
+        entries_called,
+        judge,
+        missing_templates,
+        needed_by_workloads,
+        review,
+        review_concern,
+    )
     from policies.admission.severities import finish, judged_findings
     from policies.admission.static_policies import (
         compile_policies,
@@ -44,7 +51,6 @@ if TYPE_CHECKING:
         is_static_configuration,
         outdated_policies,
     )
-    from policies.admission.upkeep import missing_templates, needed_by_workloads
     from policies.admission.webhooks import (
         CLAIM_KINDS,
         CONFIGURATIONS,
@@ -170,14 +176,12 @@ if not TYPE_CHECKING:
                 from policies.admission import pod_forms as home
             case "well_formed_pod":
                 from policies.admission import pods as home
-            case "entries_called" | "judge" | "review" | "review_concern":
+            case "entries_called" | "judge" | "missing_templates" | "needed_by_workloads" | "review" | "review_concern":
                 from policies.admission import reviews as home
             case "finish" | "judged_findings":
                 from policies.admission import severities as home
             case "compile_policies" | "doubled_webhooks" | "is_static_configuration" | "outdated_policies":
                 from policies.admission import static_policies as home
-            case "missing_templates" | "needed_by_workloads":
-                from policies.admission import upkeep as home
             case (
                 "CLAIM_KINDS"
                 | "CONFIGURATIONS"

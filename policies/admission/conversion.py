@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from policies.admission.pods import reapplies_pod, review_created_pod
 from policies.admission.severities import finish
-from policies.conversion.check import check
-from policies.conversion.convert import convert
+from policies.conversion.convert import check_conversion, convert
 from policies.conversion.converted_pods import conversion_record
 from policies.conversion.converted_pods import reapply as reapply_conversion
 from policies.conversion.surroundings import existing_device
@@ -89,7 +88,7 @@ def conversion_check(pod: Pod, request: Request, view: ClusterView, settings: GP
         own = own_conditions(pod, view, settings, wishes)
         return convert(pod, request.namespace, view, settings, wishes.wish, own)
 
-    return Decision(findings=tuple(check(pod, settings, convert_now)), object=request.object)
+    return Decision(findings=tuple(check_conversion(pod, settings, convert_now)), object=request.object)
 
 
 def reapply(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:

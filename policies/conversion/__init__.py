@@ -1,6 +1,6 @@
 """Converts pods from extended resources to DRA claims for the devices that they would have held.
 
-`convert.convert` converts one pod; `check.check` finds pods that were not converted. docs/conversion.md has the design.
+`convert.convert` converts one pod; `convert.check_conversion` finds pods that were not converted. docs/conversion.md has the design.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ __all__ = ["checks"]
 def checks() -> tuple[Check[...], ...]:
     """All checks of conversion."""
     from policies.conversion import (
-        check,
         convert,
         converted_pods,
         device_parts,
@@ -29,9 +28,9 @@ def checks() -> tuple[Check[...], ...]:
     )
 
     return (
-        check.no_second_devices,
-        check.converted_pod,
-        check.no_gpu_labels,
+        convert.no_second_devices,
+        convert.converted_pod,
+        convert.no_gpu_labels,
         convert.exact_labels,
         convert.agreeing_terms,
         convert.few_devices,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from policies.analyses.audit import OPEN_REPORTS, POLICY_REPORTS, AuditFinding, AuditReport, Gap, policy_reports
 from policies.analyses.audit.policy_reports import LARGEST_REPORT
-from policies.conversion.check import converted_pod
+from policies.conversion.convert import converted_pod
 from policies.kubernetes.objects import FieldPath
 from policies.rules.decision import Severity
 from tests.audit.report_apis import OPEN_SCHEMA, POLICY_SCHEMA, strict_schema

@@ -59,8 +59,8 @@ def test_review_of_a_pod_imports_no_server_no_cel_engine_and_only_its_own_form(f
     names = modules(folder, "review", "--cluster", cluster, "-o", output, write("pod.yaml", pod()))
     packages = {name.partition(".")[0] for name in names}
     assert not packages & {*HEAVY, "orjson", "ssl", *({"pydantic", "asyncio"} if output != "json" else ())}
-    own = {"yaml": "admitted_documents", "patch": "admitted_documents"}
-    others = {f"webhook.cli.review.{own.get(name, name)}" for name in FORMATS if name != output}
+    own = {"yaml": "text", "patch": "text", "sarif": "github"}
+    others = {f"webhook.cli.review.{own.get(name, name)}" for name in FORMATS} - {"webhook.cli.review.text"}
     assert not names & {"policies.cel", *({*others, "webhook.cli.review.baselines", "xml"} if output == "text" else ())}
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
-from policies.admission.upkeep import missing_templates, needed_by_workloads
+from policies.admission.reviews import missing_templates, needed_by_workloads
 from policies.devices.pod_groups import POD_GROUP_VERSIONS
 from policies.kubernetes.names import MANAGED, RECORD, UNUSED_SINCE
 from policies.rules.settings import DEFAULTS

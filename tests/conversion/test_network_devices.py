@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.admission import review
-from policies.admission.upkeep import missing_templates
+from policies.admission.reviews import missing_templates
 from policies.conversion.device_layout import ContainerRequest, TooManyDevicesError, device_layout
 from policies.conversion.record import ConversionRecord
 from policies.kubernetes.names import DRA_LABEL, PREFIX

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.conversion.check import check
 from policies.conversion.constraints import NodeConstraints
-from policies.conversion.convert import convert
+from policies.conversion.convert import check_conversion, convert
 from policies.conversion.device_layout import ContainerRequest
 from policies.conversion.record import ConversionRecord
 from policies.kubernetes.pods import Pod
@@ -106,4 +105,4 @@ def test_wish_after_conversion_changes_nothing(wish, later):
     document = Pod.read(first.edits.document)
     again = convert(document, "team-a", view, DEFAULTS, later, document)
     assert (again.obstacles, again.edits.operations, again.template) == ((), [], first.template)
-    assert list(check(document, DEFAULTS, lambda: again)) == []
+    assert list(check_conversion(document, DEFAULTS, lambda: again)) == []

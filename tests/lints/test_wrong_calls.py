@@ -20,7 +20,7 @@ WRONG_CALLS = [
     (COVERAGE, "is_configuration(request, view, settings)", "is_configuration(request, settings)"),
     (f"{COMMANDS}/usage.py", "report_usage(source)", "report_usage()"),
     (f"{COMMANDS}/review.py", "review_files(given, circumstances,", "review_files(circumstances, given,"),
-    (f"{COMMANDS}/doctor.py", "exit_code(found.checks,", "exit_code(found.check,"),
+    (f"{COMMANDS}/installation.py", "exit_code(found.checks,", "exit_code(found.check,"),
     (f"{COMMANDS}/cel.py", "render_analyses(analyses)", "render_analyses()"),
     ("webhook/cli/review/file_reviews.py", "show(review, options)", "show(options, review)"),
 ]

@@ -22,7 +22,7 @@ from policies.analyses.selectors import (
     Truth,
 )
 from tests.pages.test_report_page import HOSTILE, parse, text_of
-from webhook.pages.selectors import render_analyses
+from webhook.cli.explain.selector_analyses import render_analyses
 
 T, F, FAILS, SKIPPED = Truth.TRUE, Truth.FALSE, Truth.FAILS, Truth.SKIPPED
 

@@ -14,8 +14,8 @@ from tests.pages.shown_cluster import quota, shown_objects
 from tests.pages.test_explanation_in_a_browser import shown_explanation
 from tests.pages.test_selectors_page import everything
 from tests.usage.usage_objects import node, pod
+from webhook.cli.explain.selector_analyses import render_analyses
 from webhook.pages.explanation import render_explanations
-from webhook.pages.selectors import render_analyses
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WIDTHS = (390, 1024, 1440)

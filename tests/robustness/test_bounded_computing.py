@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from policies.admission.upkeep import missing_templates
+from policies.admission.reviews import missing_templates
 from policies.conversion.templates import next_steps, used_by_pods
 from policies.devices.published_devices import published_devices
 from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by, count_work

@@ -169,19 +169,19 @@ def find_command(name: str) -> click.Command | None:
         case "serve":
             from webhook.cli.commands.serve import command
         case "preflight":
-            from webhook.cli.commands.preflight import command
+            from webhook.cli.commands.installation import preflight_command as command
         case "doctor":
-            from webhook.cli.commands.doctor import command
+            from webhook.cli.commands.installation import doctor_command as command
         case "apply-webhooks":
-            from webhook.cli.commands.installed_webhooks import apply_command as command
+            from webhook.cli.commands.installation import apply_command as command
         case "delete-webhooks":
-            from webhook.cli.commands.installed_webhooks import delete_command as command
+            from webhook.cli.commands.installation import delete_command as command
         case "sandbox":
             from webhook.cli.commands.sandbox import command
         case "demo":
             from webhook.cli.commands.demo import command
         case "completion":
-            from webhook.cli.commands.completion import command
+            from webhook.cli.completion import command
         case _:
             return None
     return command

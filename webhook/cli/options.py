@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from policies.kubernetes.view import ClusterView
-    from webhook.cli.completion_values import Values
+    from webhook.cli.completion import Values
     from webhook.cli.settings import RunningFacts
 
     Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem[Any]]]
 
 
 def complete_from(values: Values, *, or_paths: bool = False) -> Complete:
-    """Completes a parameter by values of `completion_values`, silently by nothing if that fails.
+    """Completes a parameter by values of `webhook.cli.completion`, silently by nothing if that fails.
 
     With `or_paths`, the shell completes names of files and folders if there is no other value.
     """
@@ -34,7 +34,7 @@ def complete_from(values: Values, *, or_paths: bool = False) -> Complete:
         # Whatever fails, an error message would be printed into the command line that the user is writing.
         try:
             with redirect_stderr(StringIO()):
-                from webhook.cli.completion_values import completion_items
+                from webhook.cli.completion import completion_items
 
                 found = completion_items(values, ctx, incomplete)
         except Exception:  # noqa: BLE001 - see above

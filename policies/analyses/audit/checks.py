@@ -18,7 +18,7 @@ from policies.admission import (
 )
 from policies.analyses.audit.audit_report import AuditFinding
 from policies.analyses.autoscaling import growth_of_pool
-from policies.conversion.check import converted_pod
+from policies.conversion.convert import converted_pod
 from policies.conversion.exemptions import Mode, mode_of, strategy_of
 from policies.conversion.record import ConversionRecord
 from policies.conversion.surroundings import effective_quotas, kubelets_read_claims, one_way_per_node

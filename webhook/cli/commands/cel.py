@@ -84,7 +84,7 @@ def command(
     with open_cluster(source, is_running=not source.cluster) as running:
         analyses = analyses_of(given, running)
     if output == "html":
-        from webhook.pages.selectors import render_analyses
+        from webhook.cli.explain.selector_analyses import render_analyses
 
         click.echo(render_analyses(analyses))
     else:

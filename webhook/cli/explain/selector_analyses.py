@@ -10,6 +10,7 @@ import click
 from policies.analyses.selectors import (
     Analysis,
     AnalysisJSON,
+    DeviceVerdict,
     Truth,
     analysis_json,
     analyze,
@@ -30,7 +31,7 @@ from webhook.pages.text_report import render_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.analyses.selectors import DeviceRow, SelectorSet
+    from policies.analyses.selectors import Analysis, DeviceRow, SelectorSet
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cli.settings import RunningFacts
 
@@ -206,3 +207,28 @@ def _device_table(title: str, rows: Sequence[tuple[str, DeviceRow]], left_out: i
     first_column, kind = Column(title, wraps=True, share=4), Column("KIND", wraps=True, share=3)
     columns = [first_column, Column("VERDICT"), *numbers("DEVICES"), kind, Column("WHY", wraps=True)]
     return Table(columns, cells, _MOST_SHOWN, left_out)
+
+
+_PAGE_FACTS = {
+    "badges": {
+        DeviceVerdict.MATCHES: "good",
+        DeviceVerdict.FAILS: "bad",
+        DeviceVerdict.EXCLUDED: "warn",
+        DeviceVerdict.NOT_EVALUATED: "warn",
+    },
+    "signs": {
+        Truth.TRUE: ("yes", "✓", "true"),
+        Truth.FALSE: ("no", "✕", "false"),
+        Truth.FAILS: ("unknown", "!", "fails"),
+        Truth.SKIPPED: ("quiet", "·", "skipped"),
+    },
+    "change_badges": {"gained": "good", "lost": "warn", "fails now": "bad"},
+}
+
+
+def render_analyses(analyses: Sequence[Analysis]) -> str:
+    """A page of analyses that needs nothing but itself."""
+    from webhook.pages.rendering import render_page
+
+    title = analyses[0].label if len(analyses) == 1 else f"{len(analyses):,} requests and classes"
+    return render_page("selector_analyses", title=f"Selectors: {title}", analyses=analyses, **_PAGE_FACTS)

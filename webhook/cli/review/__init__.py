@@ -1,4 +1,4 @@
-"""Formats of a review, one module each: `show(review, options)` prints a review in the format."""
+"""Formats of a review: a function of `(review, options)` prints a review in each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["FORMATS", "PROBLEM_FORMATS", "Format", "TextOptions"]
 
 Format = Literal["text", "json", "yaml", "patch", "junit", "sarif", "github"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-"""The names of the formats, and of their modules."""
+"""The names of the formats."""
 
 PROBLEM_FORMATS = ("junit", "sarif", "github")
 """Those that show input that cannot be read beside the findings; for the others it is printed last."""

@@ -121,15 +121,15 @@ def print_review(review: Review, output: Format, options: TextOptions) -> None:
             case "json":
                 from webhook.cli.review.json import show
             case "yaml":
-                from webhook.cli.review.admitted_documents import show_yaml as show
+                from webhook.cli.review.text import show_yaml as show
             case "patch":
-                from webhook.cli.review.admitted_documents import show_patch as show
+                from webhook.cli.review.text import show_patch as show
             case "junit":
                 from webhook.cli.review.junit import show
             case "sarif":
-                from webhook.cli.review.sarif import show
+                from webhook.cli.review.github import show_sarif as show
             case "github":
-                from webhook.cli.review.github import show
+                from webhook.cli.review.github import show_annotations as show
         show(review, options)
     if review.objects or output in PROBLEM_FORMATS or review.unreviewed:
         print_lines((*map(printable, review.shortages), *review.skipped, *review.interruption), err=output != "text")

@@ -1,4 +1,4 @@
-"""Results for people: what kubectl prints, the places of findings, and diffs."""
+"""Results for people: what kubectl prints, the places of findings, diffs, and admitted documents."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from policies.rules.messages import reason, remedy_sentences
 from policies.rules.waivers import once_per_cause
 from webhook.cli import kubectl
 from webhook.cli.review.review_report import count_lines, failure_lines, place_of, verdict_of
-from webhook.cli.text_layout import diff
+from webhook.cli.text_layout import diff, dump_all, json_text
 from webhook.pages.text_report import colour_diff_line, colour_text, fit_to_terminal, print_lines, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.admission import Refusal
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.yaml import Position
     from webhook.cli.manifest_reader import Manifest
     from webhook.cli.review import TextOptions
@@ -192,3 +193,39 @@ def _refusal(result: Result, refusal: Refusal) -> str:
         return kubectl.failed_create_event(message)
     status = "TooManyRequests" if refusal.is_later else "Forbidden"
     return kubectl.refusal(status, printable(subject.manifest.file), subject.request.operation, message)
+
+
+def show_yaml(review: Review, options: TextOptions) -> None:
+    """Print the objects to keep instead of the originals; to standard error what kubectl would print."""
+    show_messages(review)
+    click.echo(dump_all(_documents(review)), nl=False)
+
+
+def _documents(review: Review) -> Iterator[Object]:
+    """The admitted objects, each followed by its new templates, unless a template is itself under review."""
+    written = {
+        (result.subject.request.namespace, result.subject.name)
+        for result in review.results
+        if result.subject.request.kind == "ResourceClaimTemplate"
+    }
+    for result in review.results:
+        if not result.is_refused and result.after is not None:
+            yield result.after
+            for template in result.templates:
+                if (template.namespace, template.name) not in written:
+                    yield template.manifest()
+                    written.add((template.namespace, template.name))
+
+
+def show_patch(review: Review, options: TextOptions) -> None:
+    """Print the JSON Patch of a single object, and to standard error what kubectl would print.
+
+    Raises:
+        click.UsageError: The review has not exactly one result.
+    """
+    results = review.results
+    if len(results) != 1:
+        raise click.UsageError(f"-o patch prints the patch of one object, and there are {len(results)}")
+    show_messages(review)
+    if not results[0].is_refused:
+        click.echo(json_text(list(results[0].patch)))

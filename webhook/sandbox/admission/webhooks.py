@@ -16,13 +16,13 @@ from policies.kubernetes.objects import lookup
 from policies.kubernetes.pod_templates import with_limit_ranges
 from webhook.sandbox import statuses
 from webhook.sandbox.admission.calls import Caller, CallFailed
-from webhook.sandbox.admission.configurations import check_configuration
 from webhook.sandbox.admission.matching import Variables, hooks, is_exempt
 from webhook.sandbox.admission.reviewer import Note, Reviewer, failed_call
 from webhook.sandbox.admission.reviews import BadPatchText
 from webhook.sandbox.defaults import with_defaults
 from webhook.sandbox.patches import BadPatch, PatchFailed, apply_json_patch
 from webhook.sandbox.statuses import Refused, forbidden
+from webhook.sandbox.validation import check_configuration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
