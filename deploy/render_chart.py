@@ -120,7 +120,7 @@ def _template(source: str, steps: dict[str, Any]) -> str:
 
 
 def _with_metadata(text: str, steps: dict[str, Any]) -> str:
-    """The manifests with the labels and annotations of the values; `steps` has more, by the kind of object."""
+    """The manifests with the labels and annotations of the values; `steps` has more, by the kind."""
 
     def metadata(found: re.Match[str]) -> str:
         more = steps.get("metadata", {}).get(found["kind"], "dict")
