@@ -2,7 +2,7 @@
 
 `questions` makes questions of a document; `simulate` answers one: which nodes fit, why the others do not, how many replicas
 fit, and what a changed question would do. `subjects_of` finds the workloads of a cluster; `compare_fits`, `compare_limits`
-and `quota_refusals` compare two clusters. Facts come from a ClusterView, which may not know all of them: missing facts are
+and `compare_refusals` compare two clusters. Facts come from a ClusterView, which may not know all of them: missing facts are
 reported, never guessed.
 """
 
@@ -22,8 +22,8 @@ from policies.outcome.comparison import (
     certain_limits,
     compare_fits,
     compare_limits,
+    compare_refusals,
     freed_limits,
-    quota_refusals,
 )
 from policies.outcome.fits import DeviceRoom, Fit, FitFinder, Situation, device_room, templates_of_claims
 from policies.outcome.node_groups import Certainty, DeviceOutcome, NodeGroup, OutcomeState
@@ -71,12 +71,12 @@ __all__ = [
     "certain_limits",
     "compare_fits",
     "compare_limits",
+    "compare_refusals",
     "device_room",
     "freed_limits",
     "pod_question",
     "question_warnings",
     "questions",
-    "quota_refusals",
     "simulate",
     "subjects_of",
     "templates_of_claims",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.admission import review
 from policies.kubernetes.bounds import check_cancelled
@@ -17,17 +17,20 @@ from policies.outcome.grants import quality_changes
 from policies.outcome.outcome import Feasibility
 from policies.quota.charging import origin_of
 from policies.quota.counter import uid_of
-from policies.quota.counting import counted_ledger
-from policies.quota.ledger.open_charges import ZERO
+from policies.quota.counting import held_amounts, namespaces_of
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.open_charges import ZERO, subtract_amounts, sum_amounts
+from policies.quota.ledger.status import Count, Versions
 from policies.quota.limits.amounts import amount_of_limit
-from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quota_shown
+from policies.quota.limits.cluster_quota import group_document, groups_with_members, has_quota, quotas_shown
+from policies.quota.limits.quota import GROUP, QUOTA_NAME, QuotaError, parse_quota
 from policies.quota.outcomes import countable_charge, within_quota
 from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
     from policies.kubernetes.objects import Object
@@ -35,9 +38,10 @@ if TYPE_CHECKING:
     from policies.outcome.fits import Situation
     from policies.outcome.grants import QualityChange
     from policies.outcome.workloads import Subject
-    from policies.quota.limits.quota import Limit
-    from policies.rules.charges import Unit
+    from policies.quota.limits.quota import Quota
+    from policies.rules.charges import Amounts, Unit
     from policies.rules.decision import Finding
+    from policies.rules.settings.choices import Quotas
 
 
 MOST_SUBJECTS = 2_000
@@ -221,16 +225,15 @@ def _sentence(subject: Subject, before: Fit, after: Fit, outcome: Outcome) -> st
     return f"only {after.room:,} of {all_of_them} would find a place; before, {before.room:,}"
 
 
-_DECIDING = (within_quota.rule, countable_charge.rule)
-
-
 @dataclass(frozen=True, slots=True)
 class LimitUse:
     """A limit of a quota in one cluster."""
 
     hard: Fraction
     used: Fraction | None
-    """By the pods and claims of the namespace, each counted anew; None if pods are unknown."""
+    """By the pods and claims of its namespaces, each counted anew; None if pods are unknown."""
+    namespaces: frozenset[str]
+    """The namespaces that it counts."""
 
     @property
     def is_over(self) -> bool:
@@ -240,9 +243,12 @@ class LimitUse:
 
 @dataclass(frozen=True, slots=True)
 class LimitComparison:
-    """A limit of a namespace's GPUQuota before and after a change."""
+    """A limit of a GPUQuota or of a GPUQuotaGroup before and after a change."""
 
     namespace: str
+    """The namespace of the GPUQuota; empty for a GPUQuotaGroup."""
+    group: str
+    """The name of the GPUQuotaGroup; empty for a GPUQuota."""
     name: str
     """The name of the limit."""
     unit: Unit
@@ -254,13 +260,25 @@ class LimitComparison:
     sentence: str
     """A clause without a full stop."""
 
+    @property
+    def label(self) -> str:
+        """The limit for people: `GPUQuota team-a/gpu, limit h100`."""
+        owner = f"{GROUP} {self.group}" if self.group else f"GPUQuota {self.namespace}/{QUOTA_NAME}"
+        return f"{owner}, limit {self.name}"
+
+    def counts_in(self, namespace: str) -> bool:
+        """True if it counts a namespace before or after the change."""
+        return any(namespace in each.namespaces for each in (self.before, self.after) if each is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class QuotaRefusal:
-    """A subject whose pods the quota refuses when one of them is created again, after the change only."""
+    """A subject of which quotas refuse a pod that starts again, before or after the change only."""
 
     subject: Subject
     finding: Finding
+    is_new: bool
+    """True if it is refused after the change; false if it was refused before."""
 
     @property
     def sentence(self) -> str:
@@ -270,10 +288,14 @@ class QuotaRefusal:
 
 def compare_limits(before: Situation, after: Situation) -> Iterator[LimitComparison]:
     """The limits that are new, gone, or count or allow other amounts, and those that are the same."""
-    for namespace in _namespaces_with_quotas(before, after):
-        was, will_be = _limits(namespace, before), _limits(namespace, after)
-        for key in dict.fromkeys((*was, *will_be)):
-            yield _comparison(namespace, key, was.get(key), will_be.get(key))
+    was, will_be = _QuotaCounts(before), _QuotaCounts(after)
+    old_quotas, new_quotas = was.quota_objects(), will_be.quota_objects()
+    for key in sorted(old_quotas | new_quotas):
+        old, new = was.limits(key, old_quotas.get(key)), will_be.limits(key, new_quotas.get(key))
+        namespace, group = key[1], key[2] if key[0] == GROUP else ""
+        for name, unit in dict.fromkeys((*old, *new)):
+            uses = old.get((name, unit)), new.get((name, unit))
+            yield LimitComparison(namespace, group, name, unit, *uses, *_outcome_of(unit, *uses))
 
 
 def freed_limits(pods: Iterable[Object], situation: Situation) -> Iterator[LimitComparison]:
@@ -293,64 +315,114 @@ def freed_limits(pods: Iterable[Object], situation: Situation) -> Iterator[Limit
         yield replace(each, outcome=Outcome.GAINED, sentence=f"{will_be} used once they have ended, before {was}")
 
 
-def quota_refusals(subjects: Iterable[Subject], before: Situation, after: Situation) -> Iterator[QuotaRefusal]:
-    """The subjects of which a pod that ends and is created again is refused, but was not before."""
-    namespaces = set(_namespaces_with_quotas(before, after))
+def _claims_made_for(pod: Object, view: ClusterView) -> Iterator[str]:
+    for claim in view.known_objects("ResourceClaim", namespace_of(pod) or DEFAULT_NAMESPACE):
+        made = origin_of(claim)
+        if made is not None and made.uid == uid_of(pod):
+            yield name_of(claim)
+
+
+def compare_refusals(subjects: Iterable[Subject], before: Situation, after: Situation) -> Iterator[QuotaRefusal]:
+    """The subjects of which quotas refuse a pod that ends and starts again, before or after only."""
+    was, will_be = _QuotaCounts(before), _QuotaCounts(after)
     for subject in subjects:
-        if subject.namespace not in namespaces or not subject.is_pod:
+        if not subject.is_pod or not any(has_quota(subject.namespace, each.view) for each in (before, after)):
             continue
         check_cancelled()
-        finding = _refusal(subject, after)
-        if finding is not None and _refusal(subject, before) is None:
-            yield QuotaRefusal(subject, finding)
+        old, new = was.refusal(subject), will_be.refusal(subject)
+        if new is not None and old is None:
+            yield QuotaRefusal(subject, new, is_new=True)
+        elif old is not None and new is None:
+            yield QuotaRefusal(subject, old, is_new=False)
 
 
-def _namespaces_with_quotas(*situations: Situation) -> list[str]:
-    found: dict[str, None] = {}
-    for view, _ in situations:
-        for document in view.known_or_reviewed("GPUQuota"):
+_DECIDING = (within_quota.rule, countable_charge.rule)
+
+
+class _Count(NamedTuple):
+    """The amounts of a quota that the pods and claims of its namespaces hold, counted anew."""
+
+    quota: Quota
+    used: Amounts
+    pods: Mapping[tuple[str, str], Amounts]
+    """By namespace and name of the pod, with the claims that were made for it."""
+    namespaces: frozenset[str]
+    is_known: bool
+    """False if the pods of a namespace are unknown."""
+
+
+class _QuotaCounts:
+    """The quotas of a cluster, each counted once."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._view, self._settings = situation
+        self._counts: dict[Key, _Count | None] = {}
+
+    def quota_objects(self) -> dict[Key, Object]:
+        """The GPUQuotas and GPUQuotaGroups that limit something."""
+        found: dict[Key, Object] = {}
+        for document in self._view.known_or_reviewed("GPUQuota"):
             namespace = namespace_of(document) or DEFAULT_NAMESPACE
-            if name_of(document) == QUOTA_NAME:
-                found[namespace] = None
-    return sorted(found)
+            if name_of(document) == QUOTA_NAME and not exemption_in_cluster("quota", namespace, self._settings):
+                found["GPUQuota", namespace, QUOTA_NAME] = document
+        for group in groups_with_members(self._view):
+            if (made := group_document(group, self._view)) is not None:
+                found[GROUP, "", group.name] = made
+        return found
+
+    def limits(self, key: Key, document: Object | None) -> dict[tuple[str, Unit], LimitUse]:
+        """The limits of a quota by name and unit; none if it is missing or cannot be read."""
+        count = None if document is None else self._count(key, document)
+        if count is None:
+            return {}
+        return {
+            (limit.name, limit.unit): LimitUse(
+                limit.hard, count.used.get(limit.name, ZERO) if count.is_known else None, count.namespaces
+            )
+            for limit in count.quota.limits
+        }
+
+    def refusal(self, subject: Subject) -> Finding | None:
+        """The refusal of one pod of a subject that ended and is created again; None if it is admitted."""
+        changed: dict[Key, Object | None] = {}
+        for _, document in quotas_shown(subject.namespace, self._view):
+            is_group = document.get("kind") == GROUP
+            key = (GROUP, "", name_of(document)) if is_group else ("GPUQuota", subject.namespace, QUOTA_NAME)
+            if (count := self._count(key, document)) is None:
+                continue
+            held = [count.pods.get((subject.namespace, name_of(pod)), {}) for pod in subject.pods[:1]]
+            left = subtract_amounts(count.used, sum_amounts(held))
+            limits = {each.name: Count(each.key, left.get(each.name, ZERO)) for each in count.quota.limits}
+            counted = Ledger(limits, counted=Versions("1", "1"), namespaces=tuple(sorted(count.namespaces)))
+            changed[key] = {**document, "status": counted.status(count.quota, 0)}
+        request = Request(subject.document, namespace=subject.namespace)
+        decision = review(request, ChangedView(self._view, changed), self._settings)
+        refused = (each for each in decision.findings if each.rule in _DECIDING and each.severity is Severity.DENY)
+        return next(refused, None)
+
+    def _count(self, key: Key, document: Object) -> _Count | None:
+        """The count of a quota; None if it cannot be read."""
+        if key not in self._counts:
+            self._counts[key] = _count_anew(document, self._view, self._settings.quota)
+        return self._counts[key]
 
 
-_Limits = dict[tuple[str, str], tuple["Limit", LimitUse]]
-"""Limits by name and unit."""
-
-
-def _limits(namespace: str, situation: Situation) -> _Limits:
-    view, settings = situation
-    document = quota_shown(namespace, view)
-    if document is None or exemption_in_cluster("quota", namespace, settings):
-        return {}
+def _count_anew(document: Object, view: ClusterView, settings: Quotas) -> _Count | None:
     try:
         quota = parse_quota(document)
     except QuotaError:
-        return {}  # Review reports it, and such a quota limits nothing.
-    is_known = view.list("Pod", namespace) is not UNKNOWN
-    ledger = counted_ledger(_without_status(document), view, settings.quota)
-    return {
-        (limit.name, limit.unit): (
-            limit,
-            LimitUse(limit.hard, (ledger.used_amount(limit) or ZERO) if is_known else None),
-        )
-        for limit in quota.limits
-    }
-
-
-def _without_status(document: Object) -> Object:
-    """The quota without its status, so that everything is counted anew."""
-    return {key: value for key, value in document.items() if key != "status"}
-
-
-def _comparison(
-    namespace: str, key: tuple[str, str], was: tuple[Limit, LimitUse] | None, will_be: tuple[Limit, LimitUse] | None
-) -> LimitComparison:
-    (limit, _) = next(each for each in (was, will_be) if each is not None)
-    before, after = (None if each is None else each[1] for each in (was, will_be))
-    outcome, sentence = _outcome_of(limit.unit, before, after)
-    return LimitComparison(namespace, key[0], limit.unit, before, after, outcome, sentence)
+        return None
+    parts: list[Amounts] = []
+    pods: dict[tuple[str, str], Amounts] = {}
+    namespaces = namespaces_of(document, view)
+    for namespace in namespaces:
+        for each in held_amounts(namespace, quota, view, settings):
+            if each.is_claim and not each.is_of_pod:
+                parts.append(each.amounts)
+            elif not each.is_claim and each.amounts:
+                pods[namespace, name_of(each.document)] = each.amounts
+    is_known = all(view.list("Pod", each) is not UNKNOWN for each in namespaces)
+    return _Count(quota, sum_amounts([*parts, *pods.values()]), pods, frozenset(namespaces), is_known)
 
 
 def _outcome_of(unit: Unit, before: LimitUse | None, after: LimitUse | None) -> tuple[Outcome, str]:
@@ -358,7 +430,7 @@ def _outcome_of(unit: Unit, before: LimitUse | None, after: LimitUse | None) -> 
         return Outcome.GAINED, "the limit is gone"
     known = [each for each in (before, after) if each is not None]
     if any(each.used is None for each in known):
-        return Outcome.UNKNOWN, "what it counts is unknown, because the pods of the namespace are"
+        return Outcome.UNKNOWN, "what it counts is unknown, because the pods of its namespaces are"
     used = f"{amount_of_limit(unit, after.used, after.hard)} used"
     if before is None:
         if after.is_over:
@@ -366,37 +438,25 @@ def _outcome_of(unit: Unit, before: LimitUse | None, after: LimitUse | None) -> 
         return Outcome.KEPT, f"a new limit: {used}"
     if before == after:
         return Outcome.KEPT, used
-    was = amount_of_limit(unit, before.used, before.hard)
+    change = f"{used}, before {amount_of_limit(unit, before.used, before.hard)}{_moves_clause(before, after)}"
     if after.is_over and not before.is_over:
-        return Outcome.LOST, f"exceeded at once: {used}, before {was}"
+        return Outcome.LOST, f"exceeded at once: {change}"
     if before.is_over and not after.is_over:
-        return Outcome.GAINED, f"no longer exceeded: {used}, before {was}"
-    if before.used != after.used:
-        return Outcome.LOST, f"counts the same pods differently: {used}, before {was}"
-    return (Outcome.GAINED if after.hard > before.hard else Outcome.KEPT), f"{used}, before {was}"
+        return Outcome.GAINED, f"no longer exceeded: {change}"
+    if before.namespaces == after.namespaces and before.used != after.used:
+        return Outcome.LOST, f"counts the same pods differently: {change}"
+    return (Outcome.GAINED if after.hard > before.hard else Outcome.KEPT), change
 
 
-def _refusal(subject: Subject, situation: Situation) -> Finding | None:
-    """The refusal of one pod of a subject that ended and is created again; None if it is admitted."""
-    view, settings = situation
-    document = quota_shown(subject.namespace, view)
-    if document is None:
-        return None
-    changed: dict[Key, Object | None] = {("GPUQuota", subject.namespace, QUOTA_NAME): _without_status(document)}
-    for pod in subject.pods[:1]:
-        changed["Pod", subject.namespace, name_of(pod)] = None
-        changed |= {("ResourceClaim", subject.namespace, name): None for name in _claims_made_for(pod, view)}
-    request = Request(subject.document, namespace=subject.namespace)
-    decision = review(request, ChangedView(view, changed), settings)
-    refused = (each for each in decision.findings if each.rule in _DECIDING and each.severity is Severity.DENY)
-    return next(refused, None)
-
-
-def _claims_made_for(pod: Object, view: ClusterView) -> Iterator[str]:
-    for claim in view.known_objects("ResourceClaim", namespace_of(pod) or DEFAULT_NAMESPACE):
-        made = origin_of(claim)
-        if made is not None and made.uid == uid_of(pod):
-            yield name_of(claim)
+def _moves_clause(before: LimitUse, after: LimitUse) -> str:
+    """The namespaces that a limit counts after the change only, or before it only, as a clause."""
+    joined, left = sorted(after.namespaces - before.namespaces), sorted(before.namespaces - after.namespaces)
+    return "".join(
+        [
+            f"; it counts {format_list(joined, _MOST_CHANGES)} too" if joined else "",
+            f"; it no longer counts {format_list(left, _MOST_CHANGES)}" if left else "",
+        ]
+    )
 
 
 _GOOD = (Outcome.KEPT, Outcome.GAINED)

@@ -207,6 +207,29 @@ def test_quota_without_a_namespace_is_that_of_the_option(planned):
     assert "- GPUQuota team-a/gpu, limit all: a new limit, exceeded at once: 1 of 0 GPUs used" in done.stdout
 
 
+def test_namespace_that_joins_another_team_is_planned_with_the_limits_of_both(planned):
+    limits = [{"name": "all", "gpus": 1}]
+    stored = {
+        **quota(),
+        "kind": "ClusterGPUQuota",
+        "metadata": {"name": "research"},
+        "spec": {"namespaceSelector": {}, "groupBy": "team", "limits": limits},
+    }
+    namespaces = [k8s.namespace(name, team=team) for name, team in (("team-a", "a"), ("team-b", "a"), ("team-c", "c"))]
+    pods = [bound(name, namespace=f"team-{name}") for name in "abc"]
+    done = planned(k8s.namespace("team-b", team="c"), objects=[gpu_node(gpus=3), stored, *namespaces, *pods])
+    text = " ".join(done.stdout.split())
+    assert done.exit_code == 1
+    assert (
+        "Quotas: - GPUQuotaGroup research.c, limit all: exceeded at once: 2 of 1 GPU used, before 1 of 1 GPU; it counts team-b "
+        "too - pod team-c/c, when a pod of it starts again: "
+        'needs 1 GPU, 0 of 1 left in limit "all"; exceeded quota: research.c [GA502] '
+        "Quotas that allow more: - GPUQuotaGroup research.a, limit all: no longer exceeded: 1 of 1 GPU used, before 2 of 1 GPU; "
+        "it no longer counts team-b - pod team-a/a, when a pod of it starts again: no longer refused; before, "
+        'needs 1 GPU, 0 of 1 left in limit "all"; exceeded quota: research.a [GA502]'
+    ) in text
+
+
 def test_settings_of_a_file_count(planned, write):
     settings = {
         "apiVersion": "gpu-admission.io/v1alpha1",
@@ -222,7 +245,11 @@ def test_settings_of_a_file_count(planned, write):
     ("documents", "options", "message"),
     [
         ([], [], "Error: nothing to plan: name files, folders, - for standard input, or --delete KIND/NAME"),
-        ([bound("a")], [], "change.yaml:1:1: Pod is not configuration that a plan is about (ClusterPolicy, "),
+        (
+            [bound("a")],
+            [],
+            "change.yaml:1:1: Pod is not configuration that a plan is about (ClusterGPUQuota, ClusterPolicy, ",
+        ),
         ([{"apiVersion": "v1", "kind": "Node"}], [], "change.yaml:1:1: Node has no metadata.name; write the name of "),
         ([gpu_node(), gpu_node()], [], "change.yaml:23:1: Node node-1 is there twice, first in change.yaml:1; leave "),
         (["a: [b"], [], "change.yaml:1:"),

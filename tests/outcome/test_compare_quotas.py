@@ -1,6 +1,6 @@
 """What quotas count and refuse before and after a change."""
 
-from policies.outcome import Outcome, compare_limits, quota_refusals, subjects_of
+from policies.outcome import Outcome, compare_limits, compare_refusals, subjects_of
 from tests.outcome.clusters import bound, changed, gpu_node, situation
 
 SHARED = {
@@ -26,7 +26,7 @@ def limits(before, after):
 
 def refused(before, after):
     subjects = subjects_of(before.view, before.settings)
-    return {each.subject.label: each.sentence for each in quota_refusals(subjects, before, after)}
+    return {each.subject.label: each.sentence for each in compare_refusals(subjects, before, after) if each.is_new}
 
 
 def test_lower_limit_is_exceeded_at_once_and_refuses_the_next_pod():

@@ -66,6 +66,7 @@ def _merge(stored: Any, sent: Any, depth: int) -> Any:
 
 
 KINDS: Mapping[str, tuple[str, bool]] = {
+    "ClusterGPUQuota": ("gpu-admission.io", False),
     "ClusterPolicy": ("nvidia.com", False),
     "ConfigMap": ("", True),
     "DeviceClass": ("resource.k8s.io", False),

@@ -29,10 +29,11 @@ from policies.outcome import (
     certain_limits,
     compare_fits,
     compare_limits,
-    quota_refusals,
+    compare_refusals,
     subjects_of,
 )
 from policies.quota.demands.pods import LabelRequirements
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA
 from policies.rules.charges import Unit  # noqa: TC001 - pydantic reads the annotation
 from policies.rules.settings import SettingsError, parse_settings
 
@@ -49,7 +50,9 @@ if TYPE_CHECKING:
 READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice", "DeviceClass")
 """Kinds without which a plan is unknown in part."""
 
-_OF_NODES = frozenset({"ClusterPolicy", "ConfigMap", "GPUCluster", "GPUQuota", "NVIDIADriver", "Node", "ResourceSlice"})
+_OF_NODES = frozenset(
+    {"ClusterPolicy", "ConfigMap", "GPUCluster", "NVIDIADriver", "Node", "ResourceSlice", CLUSTER_QUOTA, "GPUQuota"}
+)
 """Kinds that concern pods only by the nodes that they change, and by quotas, which are compared apart."""
 _MANY_NODES = 500
 """With more changed nodes than this, everything is compared at once."""
@@ -80,6 +83,7 @@ class Plan:
     """The pods and claims that it cannot concern, because the changed nodes serve them as before."""
     limits: tuple[LimitComparison, ...]
     refusals: tuple[QuotaRefusal, ...]
+    """Of quotas, after the change only, and before it only."""
     unknown: tuple[str, ...]
     """The facts that are unknown or not predicted; sentences without full stops."""
     evictions: Evictions = field(default_factory=Evictions)
@@ -117,12 +121,17 @@ class Plan:
         return tuple(each for each in self.limits if each.outcome is Outcome.LOST)
 
     @property
+    def new_refusals(self) -> tuple[QuotaRefusal, ...]:
+        """The subjects that quotas refuse after the change only."""
+        return tuple(each for each in self.refusals if each.is_new)
+
+    @property
     def is_harmless(self) -> bool:
         """True if nothing breaks, and everything is known."""
         return not (
             self.disrupted
             or self.evictions.ended
-            or self.refusals
+            or self.new_refusals
             or self.unknown
             or any(each.refusal for each in self.nodes)
             or self.broken_limits
@@ -158,9 +167,9 @@ def plan_change(change: PlannedChange) -> Plan:
         ),
         fits=fits,
         unaffected=unaffected,
-        limits=tuple(each for each in limits if change.namespace in ("", each.namespace)),
+        limits=tuple(each for each in limits if not change.namespace or each.counts_in(change.namespace)),
         # Devices that no node shows are charged the most memory that their name allows, so an estimate refuses nothing new.
-        refusals=tuple(quota_refusals(subjects, before, prediction.after)),
+        refusals=tuple(compare_refusals(subjects, before, prediction.after)),
         evictions=evictions,
         found_places=found_places(fits, prediction.after)
         if any(key[0] == TAINT_RULE for key in change.objects)
@@ -348,9 +357,13 @@ class _UseJSON:
 
 @dataclass(frozen=True, slots=True)
 class _LimitComparisonJSON:
-    """A limit before and after a change; null where it does not exist."""
+    """A limit before and after a change; null where it does not exist.
+
+    That of a GPUQuota has a namespace, that of a GPUQuotaGroup a group; the other is empty.
+    """
 
     namespace: str
+    group: str
     limit: str
     unit: Unit
     outcome: Outcome
@@ -361,7 +374,7 @@ class _LimitComparisonJSON:
 
 @dataclass(frozen=True, slots=True)
 class _RefusalJSON:
-    """Pods that a quota would refuse when one of them starts again."""
+    """Pods that a quota refuses when one of them starts again, after the change or before it only."""
 
     subject: str
     pods: tuple[str, ...]
@@ -391,6 +404,7 @@ class PlanJSON:
     changed_pods: Mapping[str, int]
     limits: tuple[_LimitComparisonJSON, ...]
     refusals: tuple[_RefusalJSON, ...]
+    no_longer_refused: tuple[_RefusalJSON, ...]
     unknown: tuple[str, ...]
     remarks: tuple[str, ...]
 
@@ -406,10 +420,13 @@ def plan_json(plan: Plan) -> PlanJSON:
         fits=tuple(_fit_comparison(each, plan) for each in plan.fits if each.outcome is not Outcome.KEPT),
         counts={str(outcome): plan.counts.get(outcome, 0) for outcome in Outcome},
         limits=tuple(map(_limit_comparison, plan.limits)),
-        refusals=tuple(
-            _RefusalJSON(each.subject.label, each.subject.pod_names, each.sentence) for each in plan.refusals
-        ),
+        refusals=tuple(_refusal(each) for each in plan.refusals if each.is_new),
+        no_longer_refused=tuple(_refusal(each) for each in plan.refusals if not each.is_new),
     )
+
+
+def _refusal(refusal: QuotaRefusal) -> _RefusalJSON:
+    return _RefusalJSON(refusal.subject.label, refusal.subject.pod_names, refusal.sentence)
 
 
 def _fit_comparison(comparison: FitComparison, plan: Plan) -> _PlannedFitJSON:

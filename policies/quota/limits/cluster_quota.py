@@ -266,13 +266,13 @@ class Tenancy:
 
 
 def tenancy(view: ClusterView) -> Tenancy | Unknown:
-    """The ClusterGPUQuotas that a view shows; unknown if it does not show them."""
+    """The ClusterGPUQuotas that a view shows, or, if it does not know them, those under review."""
     return view.derive(_tenancy)
 
 
 def _tenancy(view: ClusterView) -> Tenancy | Unknown:
-    listed = view.list(CLUSTER_QUOTA)
-    return UNKNOWN if listed is UNKNOWN else read_tenancy(listed)
+    found = view.known_or_reviewed(CLUSTER_QUOTA)
+    return read_tenancy(found) if found or view.list(CLUSTER_QUOTA) is not UNKNOWN else UNKNOWN
 
 
 def read_tenancy(listed: Iterable[Object]) -> Tenancy:

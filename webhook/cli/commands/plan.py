@@ -54,7 +54,7 @@ def command(
     """Show which pods, workloads and quotas a change of GPU configuration would break.
 
     Takes what is to be applied: ClusterPolicies, GPUClusters, ConfigMaps of the device plugin and of mig-parted, Nodes with new
-    labels or taints, DeviceClasses, DeviceTaintRules, GPUQuotas, Namespaces and GPUAdmissionPolicies. Nodes and Namespaces may
+    labels or taints, DeviceClasses, DeviceTaintRules, GPUQuotas, ClusterGPUQuotas, Namespaces and GPUAdmissionPolicies. Nodes and Namespaces may
     have only what changes; a null removes a label. All others are whole. They are reviewed first, and planned only if nothing
     is refused.
 

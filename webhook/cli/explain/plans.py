@@ -238,7 +238,7 @@ def _summary(plan: Plan) -> str:
     """The plan in one sentence."""
     lost, unknown = plan.fits_with(Outcome.LOST), len(plan.fits_with(Outcome.UNKNOWN)) + len(plan.unknown)
     limits = len(plan.broken_limits)
-    refused = len(plan.refusals)
+    refused = len(plan.new_refusals)
     stopped = sum(bool(each.refusal) for each in plan.nodes)
     parts = [
         f"the device plugin would exit on {format_count(stopped, 'node')}" if stopped else "",
@@ -264,20 +264,22 @@ def _lists(plan: Plan) -> dict[str, list[str]]:
         f"the taint {each.taint}; {each.afterwards}"
         for each in plan.evictions.ended
     ]
-    freed = [f"GPUQuota {each.namespace}/gpu, limit {each.name}: {each.sentence}" for each in plan.evictions.freed]
+    freed = [f"{each.label}: {each.sentence}" for each in plan.evictions.freed]
     lost, changed, unknown = (
         [(each, f"{_subject(each)}: {each.sentence.removeprefix('unknown: ')}") for each in plan.fits_with(outcome)]
         for outcome in (Outcome.LOST, Outcome.CHANGED, Outcome.UNKNOWN)
     )
     limits = {
-        outcome: [
-            f"GPUQuota {each.namespace}/gpu, limit {each.name}: {each.sentence}"
-            for each in plan.limits
-            if each.outcome is outcome
-        ]
-        for outcome in (Outcome.LOST, Outcome.UNKNOWN)
+        outcome: [f"{each.label}: {each.sentence}" for each in plan.limits if each.outcome is outcome]
+        for outcome in (Outcome.LOST, Outcome.GAINED, Outcome.UNKNOWN)
     }
-    refused = [f"{each.subject.label}, when a pod of it starts again: {each.sentence}" for each in plan.refusals]
+    again = "when a pod of it starts again"
+    refused = [f"{each.subject.label}, {again}: {each.sentence}" for each in plan.new_refusals]
+    admitted = [
+        f"{each.subject.label}, {again}: no longer refused; before, {each.sentence}"
+        for each in plan.refusals
+        if not each.is_new
+    ]
     return {
         "Disrupted now:": disrupted,
         "Would end because of taints of devices:": evicted,
@@ -286,6 +288,7 @@ def _lists(plan: Plan) -> dict[str, list[str]]:
         "Would not start again:": [f"{text}; {plan.remedies[each.subject.label]}" for each, text in lost],
         "Would get other GPUs:": [f"{text}; {plan.remedies[each.subject.label]}" for each, text in changed],
         "Quotas:": [*limits[Outcome.LOST], *refused, *freed],
+        "Quotas that allow more:": [*limits[Outcome.GAINED], *admitted],
         "Unknown:": [*plan.unknown, *(text for _, text in unknown), *limits[Outcome.UNKNOWN]],
     }
 
