@@ -18,10 +18,10 @@ WRONG_CALLS = [
     (CONCERNS, "_access(request, view, own)", "_access(request, view, own).verdicts"),
     (CONCERNS, "namespaces(request, view, settings)", "namespaces(view, request, settings)"),
     (COVERAGE, "is_configuration(request, view, settings)", "is_configuration(request, settings)"),
-    (f"{COMMANDS}/usage.py", "report_usage(source)", "report_usage()"),
+    (f"{COMMANDS}/reports.py", "report_usage(source)", "report_usage()"),
     (f"{COMMANDS}/review.py", "review_files(given, circumstances,", "review_files(circumstances, given,"),
     (f"{COMMANDS}/installation.py", "exit_code(found.checks,", "exit_code(found.check,"),
-    (f"{COMMANDS}/cel.py", "render_analyses(analyses)", "render_analyses()"),
+    (f"{COMMANDS}/explain.py", "render_analyses(analyses)", "render_analyses()"),
     ("webhook/cli/review/file_reviews.py", "show(review, options)", "show(options, review)"),
 ]
 """A file, a call in it, and the same call with an argument missing, two swapped, or an attribute that does not exist."""

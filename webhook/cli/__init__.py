@@ -143,23 +143,23 @@ def find_command(name: str) -> click.Command | None:
         case "test":
             from webhook.cli.commands.test import command
         case "migrate":
-            from webhook.cli.commands.migrate import command
+            from webhook.cli.commands.migrations import migrate_command as command
         case "explain":
-            from webhook.cli.commands.explain import command
+            from webhook.cli.commands.explain import explain_command as command
         case "cel":
-            from webhook.cli.commands.cel import command
+            from webhook.cli.commands.explain import cel_command as command
         case "plan":
-            from webhook.cli.commands.plan import command
+            from webhook.cli.commands.explain import plan_command as command
         case "cutover":
-            from webhook.cli.commands.cutover import command
+            from webhook.cli.commands.migrations import cutover_command as command
         case "audit":
-            from webhook.cli.commands.audit import command
+            from webhook.cli.commands.reports import audit_command as command
         case "quota":
             from webhook.cli.commands.quota import command
         case "usage":
-            from webhook.cli.commands.usage import command
+            from webhook.cli.commands.reports import usage_command as command
         case "report":
-            from webhook.cli.commands.report import command
+            from webhook.cli.commands.reports import report_command as command
         case "snapshot":
             from webhook.cli.commands.snapshot import command
         case "generate":
@@ -167,7 +167,7 @@ def find_command(name: str) -> click.Command | None:
         case "rules":
             from webhook.cli.commands.rules import command
         case "serve":
-            from webhook.cli.commands.serve import command
+            from webhook.cli.commands.serve import serve_command as command
         case "preflight":
             from webhook.cli.commands.installation import preflight_command as command
         case "doctor":
@@ -177,7 +177,7 @@ def find_command(name: str) -> click.Command | None:
         case "delete-webhooks":
             from webhook.cli.commands.installation import delete_command as command
         case "sandbox":
-            from webhook.cli.commands.sandbox import command
+            from webhook.cli.commands.serve import sandbox_command as command
         case "demo":
             from webhook.cli.commands.demo import command
         case "completion":
