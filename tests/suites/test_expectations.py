@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 REFUSED = {"nvidia.com/gpu.count": "8"}
@@ -45,7 +46,7 @@ def test_expectation_that_is_met_passes(failures, expect):
         ),
         (
             {"charges": {"all": 1}},
-            "charges: namespace team-a has no GPUQuota; add one to the files of cluster",
+            "charges: namespace team-a has no GPUQuota or ClusterGPUQuota; add one to the files of cluster",
         ),
         (
             {"fits": {"verdict": "full", "nodes": []}},
@@ -148,7 +149,7 @@ def charged(failures, pod):
     """What fails of the charges of a pod of team-vision with one H100."""
     pod["metadata"]["namespace"] = "team-vision"
     pod["spec"]["nodeSelector"] = H100
-    return lambda charges, **more: failures({"charges": charges}, manifest=pod, **QUOTA, **more)
+    return lambda charges, **more: failures({"charges": charges}, manifest=pod, **{**QUOTA, **more})
 
 
 def test_charges_are_amounts_as_a_quota_spells_them(charged):
@@ -162,13 +163,35 @@ def test_charges_are_amounts_as_a_quota_spells_them(charged):
         ({"h100": 1}, "charges: not expected: memory: 81559Mi"),
         (
             {"h100": 1, "memory": "81559Mi", "b200": 1},
-            "charges.b200: the GPUQuota has no such limit; it has h100, a100 and memory",
+            "charges.b200: no quota of the namespace has such a limit; there are h100, a100 and memory",
         ),
     ],
     ids=["another", "not-listed", "unknown"],
 )
 def test_charge_that_differs_is_reported(charged, charges, said):
     assert charged(charges) == [said]
+
+
+@pytest.mark.parametrize(
+    ("charges", "said"),
+    [
+        ({"h100": 1, "memory": "81559Mi"}, []),
+        ({"research.vision/h100": 1, "h100": 1, "memory": "81559Mi"}, []),
+        (
+            {"research.vision/h100": 2, "h100": 1, "memory": "81559Mi"},
+            ["charges[research.vision/h100]: expected 2, got 1"],
+        ),
+        ({"gpu/h100": 1, "memory": "81559Mi"}, ["charges: not expected: research.vision/h100: 1"]),
+    ],
+    ids=["both", "each", "another", "not-listed"],
+)
+def test_charges_of_the_group_of_the_namespace_are_compared_too(charged, folder, charges, said):
+    spec = {"namespaceSelector": {}, "groupBy": "team", "limits": [{"name": "h100", "gpus": 100}]}
+    quota = {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "ClusterGPUQuota", "metadata": {"name": "research"}}
+    team = {"metadata": {"name": "team-vision", "labels": {"team": "vision"}}}
+    documents = [{**quota, "spec": spec}, {"apiVersion": "v1", "kind": "Namespace", **team}]
+    (folder / "team.yaml").write_text(yaml.safe_dump_all(documents))
+    assert charged(charges, clusters=(*QUOTA["clusters"], folder / "team.yaml")) == said
 
 
 def test_amount_that_is_none_is_reported(charged):

@@ -164,7 +164,7 @@ class Expectation(_Model):
     )
     charges: dict[str, Amount] | None = Field(
         default=None,
-        description="What the GPUQuota of the namespace is charged, by the names of its limits; other limits: nothing.",
+        description="What the quotas of the namespace are charged, by the names of their limits; other limits: nothing.",
     )
     fits: ExpectedFit | None = Field(default=None, description="Where the object fits.")
 

@@ -18,7 +18,8 @@ from policies.outcome import questions
 from policies.quota.counting import charged_amounts
 from policies.quota.demands.bills import Uncountable
 from policies.quota.limits.amounts import AmountError, read_hard, yaml_amount
-from policies.quota.limits.quota import QuotaError, parse_quota, quota_shown
+from policies.quota.limits.cluster_quota import quotas_shown
+from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.rules.decision import Severity
 from policies.rules.request import UserInfo
 from policies.rules.settings.choices import workload_kinds
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from policies.analyses.explain import Explanation
     from policies.kubernetes.view import ClusterView
+    from policies.quota.limits.quota import Limit
     from policies.rules.decision import Finding
     from webhook.cli.manifest_reader import Problem
     from webhook.cli.subjects import Result, Subject
@@ -345,33 +347,48 @@ def _compare_parts(expected: Any, value: Any, path: tuple[str | int, ...]) -> It
 
 
 def _compare_charges(expected: dict[str, Any], trial: Trial) -> Iterator[Difference]:
-    document = quota_shown(trial.namespace, trial.view)
-    if document is None:
-        sentence = f"namespace {trial.namespace} has no GPUQuota; add one to the files of cluster"
+    """Differences between the expected charges and those of the quotas that limit the namespace.
+
+    An expected amount of `h100` is that of every limit with this name, one of `research.vision/h100` that of a group's only.
+    """
+    quotas = [*quotas_shown(trial.namespace, trial.view)]
+    if not quotas:
+        sentence = f"namespace {trial.namespace} has no GPUQuota or ClusterGPUQuota; add one to the files of cluster"
         yield Difference(("charges",), sentence)
         return
-    try:
-        quota = parse_quota(document)
-        charged = charged_amounts(trial.result.charges, quota)
-    except (QuotaError, Uncountable) as error:
-        yield Difference(("charges",), f"the GPUQuota cannot count this: {error}")
-        return
-    for name in expected.keys() - {limit.name for limit in quota.limits}:
-        known = format_list([limit.name for limit in quota.limits])
-        yield Difference(("charges", name), f"the GPUQuota has no such limit; it has {known}")
-    for limit in quota.limits:
-        amount, got = charged.get(limit.name, _NOTHING), yaml_amount(limit.unit, charged.get(limit.name, _NOTHING))
-        if limit.name not in expected:
-            if amount:
-                yield Difference(("charges",), f"not expected: {limit.name}: {got}")
-            continue
+    known: dict[str, None] = {}
+    unused = {*expected}
+    for names, document in quotas:
         try:
-            wanted = read_hard(limit.unit, expected[limit.name])
-        except AmountError as error:
-            yield Difference(("charges", limit.name), str(error))
-            continue
-        if wanted != amount:
-            yield Difference(("charges", limit.name), f"expected {yaml_amount(limit.unit, wanted)}, got {got}")
+            quota = parse_quota(document)
+            charged = charged_amounts(trial.result.charges, quota)
+        except (QuotaError, Uncountable) as error:
+            yield Difference(("charges",), f"{names.label} cannot count this: {error}")
+            return
+        for limit in quota.limits:
+            label = f"{names.name}/{limit.name}"
+            known[limit.name] = None
+            unused -= {label, limit.name}
+            key = label if label in expected or (len(quotas) > 1 and limit.name not in expected) else limit.name
+            yield from _compare_charge(expected, key, limit, charged.get(limit.name, _NOTHING))
+    for name in sorted(unused):
+        text = f"no quota of the namespace has such a limit; there are {format_list([*known])}"
+        yield Difference(("charges", name), text)
+
+
+def _compare_charge(expected: dict[str, Any], key: str, limit: Limit, amount: Fraction) -> Iterator[Difference]:
+    got = yaml_amount(limit.unit, amount)
+    if key not in expected:
+        if amount:
+            yield Difference(("charges",), f"not expected: {key}: {got}")
+        return
+    try:
+        wanted = read_hard(limit.unit, expected[key])
+    except AmountError as error:
+        yield Difference(("charges", key), str(error))
+        return
+    if wanted != amount:
+        yield Difference(("charges", key), f"expected {yaml_amount(limit.unit, wanted)}, got {got}")
 
 
 def _compare_fit(expected: ExpectedFit, explanations: Sequence[Explanation]) -> Iterator[Difference]:
