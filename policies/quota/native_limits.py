@@ -362,7 +362,8 @@ def equal_limits(quota: Object, namespace: str, view: ClusterView, settings: Quo
         if amount == allowed:
             continue
         effect = "the GPUQuota never refuses" if amount < allowed else "this limit never refuses"
-        text = f'is {hard[key]}, and limit "{each.limit.name}" of GPUQuota {QUOTA_NAME} allows {each.hard} of the same devices; {effect}'
+        limit = f'limit "{each.limit.name}" of GPUQuota {QUOTA_NAME}'
+        text = f"is {hard[key]}, and {limit} allows {each.hard} of the same devices; {effect}"
         yield Problem(_HARD / key, text, f'write "{each.hard}", or change the limit of the GPUQuota')
 
 

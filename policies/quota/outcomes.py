@@ -14,7 +14,7 @@ from policies.quota.demands.device_kinds import UNLIMITED_CLAUSE, UNLIMITED_REME
 from policies.quota.ledger.allowances import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPrimed, Over, Unstorable
 from policies.quota.limits.amounts import AmountScale
-from policies.quota.limits.quota import QUOTA_NAME, QuotaError, QuotaNames
+from policies.quota.limits.quota import QuotaError, QuotaNames
 from policies.rules.charges import TooManyClaims
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import WORKLOAD, Decision, Severity
@@ -88,7 +88,7 @@ def exceeded_message(
     holders: Iterable[Holder] = (),
     *,
     admitted: bool,
-    quota: QuotaNames | None = None,
+    quota: QuotaNames,
     hidden_in: str = "",
     counts_unlimited: bool = False,
 ) -> ChargeMessage:
@@ -100,12 +100,11 @@ def exceeded_message(
         found: The limits that are exceeded.
         holders: The pods and claims that hold some of the quota.
         admitted: True if the request is admitted all the same.
-        quota: Of the limits; None for the GPUQuota of the namespace.
+        quota: The names of the quota that has the limits.
         hidden_in: The namespace, if its holders are only counted; empty if they are named.
         counts_unlimited: True if devices of the request count whole because the driver shares them without limit.
     """
     holding = tuple(holders)
-    name, owner = (QUOTA_NAME, f"GPUQuota {QUOTA_NAME}") if quota is None else (quota.name, quota.owner)
     held = _number_of_holders if hidden_in else _holders_text
     # The words stand near the beginning, because the end of a long reason is cut.
     first, *others = (
@@ -116,10 +115,10 @@ def exceeded_message(
     )
     others += [f"gpu-admission quota -n {hidden_in} shows who holds what"] if hidden_in else []
     others += [UNLIMITED_CLAUSE] if counts_unlimited else []
-    message = "; ".join([first, f"exceeded quota: {name}", *others, *([_WARN_ONLY] if admitted else [])])
+    message = "; ".join([first, f"exceeded quota: {quota.name}", *others, *([_WARN_ONLY] if admitted else [])])
     remedy = _remedy(found.limits, admitted=admitted)
     named = " and ".join(f'"{over.name}"' for over in found.limits)
-    administrator = f"raise limit{'s' if len(found.limits) > 1 else ''} {named} of {owner}"
+    administrator = f"raise limit{'s' if len(found.limits) > 1 else ''} {named} of {quota.owner}"
     if counts_unlimited:
         administrator = f"{UNLIMITED_REMEDY}, or {administrator}"
     return ChargeMessage(message, remedy, administrator=administrator)

@@ -16,7 +16,7 @@ from policies.quota.ledger.allowances import admit
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import compact_text
 from policies.quota.ledger.status import charge_items, read_charge
-from policies.quota.limits.quota import parse_quota
+from policies.quota.limits.quota import QuotaNames, parse_quota
 from policies.quota.outcomes import exceeded_message, within_quota
 from policies.quota.quota_report import quota_report
 from policies.rules.charges import OWN, Bill, Charge
@@ -87,7 +87,8 @@ def test_page_shows_the_refusal(quota, view):
     charge = Charge("uid", "Pod", "team-vision", "pretrain-1", {OWN: bill})
     admission, _ = admit(Ledger.read(quota), limits, charge, enforced=True)
     held = holders("team-vision", limits, view, DEFAULTS.quota, NOW)
-    verdict = exceeded_message(admission.reason, held, admitted=admission.allowed)
+    names = QuotaNames.of_namespace("team-vision")
+    verdict = exceeded_message(admission.reason, held, admitted=admission.allowed, quota=names)
     finding = within_quota.rule.finding(FieldPath(), verdict.message, verdict.remedy)
     assert f'admission webhook "enforce-quota.gpu-admission.io" denied the request: {finding}\n```' in PAGE
 

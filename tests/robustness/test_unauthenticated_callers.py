@@ -6,11 +6,13 @@ from fractions import Fraction
 import pytest
 
 from policies.quota.ledger.ledger import Exceeded, Ledger, Over
+from policies.quota.limits.quota import QuotaNames
 from policies.quota.outcomes import Holder, exceeded_message
 from policies.rules.settings import DEFAULTS, parse_settings
 from webhook.server.caller_limits import AT_ONCE, PER_MINUTE, Callers
 
 OVER = Exceeded((Over("h100", "gpus", Fraction(4), Fraction(4), Fraction(2), Fraction(8)),), Ledger())
+QUOTA = QuotaNames.of_namespace("team-a")
 HOLDERS = [Holder(f"team-a/train-{number}", {"h100": Fraction(2)}, timedelta(hours=5)) for number in range(3)]
 
 
@@ -31,7 +33,7 @@ def test_nothing_is_noted_where_callers_are_authenticated():
 
 
 def test_refusal_names_the_holders():
-    verdict = exceeded_message(OVER, HOLDERS[:1], admitted=False)
+    verdict = exceeded_message(OVER, HOLDERS[:1], admitted=False, quota=QUOTA)
     assert "; team-a/train-0 has held 2 for 5 hours" in verdict.message
     assert "shows who holds what" not in verdict.message
 
@@ -41,7 +43,7 @@ def test_refusal_names_the_holders():
     [(0, ""), (1, "; 1 pod or claim holds 2"), (3, "; 3 pods and claims hold 6")],
 )
 def test_refusal_counts_the_holders_that_it_must_not_name(count, said):
-    verdict = exceeded_message(OVER, HOLDERS[:count], admitted=False, hidden_in="team-a")
+    verdict = exceeded_message(OVER, HOLDERS[:count], admitted=False, quota=QUOTA, hidden_in="team-a")
     assert verdict.message == (
         f'needs 4 GPUs, 2 of 8 left in limit "h100" (2 reserved); exceeded quota: gpu{said}; gpu-admission quota -n team-a shows who holds what'
     )

@@ -170,9 +170,11 @@ def effective_team_quota(request: Request, view: ClusterView, settings: GPUAdmis
     taken = [
         f"{name} ({other})" for other, found in overlaps.items() for name, older in found.items() if older == quota.name
     ]
-    exempt, unlabelled = [], []
+    exempt, unlabelled, outside = [], [], []
     for namespace in namespaces:
         name, labels = name_of(namespace), mapping_at(namespace, ("metadata", "labels"))
+        if quota.leaves_out(labels):
+            outside.append(name)
         if quota.group_of(labels) is None or name in doubled:
             continue
         if why := exemption_in_cluster("quota", name, settings):
@@ -205,9 +207,8 @@ def effective_team_quota(request: Request, view: ClusterView, settings: GPUAdmis
     for names, text, remedy in found:
         if names:
             yield Problem(path, text.format(kind=CLUSTER_QUOTA, names=format_list(names, _MOST_NAMED)), remedy)
-    labels_of = {name_of(each): mapping_at(each, ("metadata", "labels")) for each in namespaces}
-    if outside := sorted(name for name, labels in labels_of.items() if quota.leaves_out(labels)):
-        text = f"chosen namespaces without this label have no limit: {format_list(outside, _MOST_NAMED)}"
+    if outside:
+        text = f"chosen namespaces without this label have no limit: {format_list(sorted(outside), _MOST_NAMED)}"
         remedy = f"label them with {quota.group_by}, or leave them out of namespaceSelector"
         yield Problem(_SPEC / "groupBy", text, remedy, severity=Severity.AUDIT)
 

@@ -286,7 +286,8 @@ async def test_group_holds_once_all_replicas_have_seen_a_namespace_that_joins(re
     assert research.condition(research.group())[0] == "True"
 
 
-async def test_namespace_that_moves_counts_in_both_groups_until_all_replicas_have_seen_it(research, other):
+async def begin_move(research, other):
+    """Namespace a, with three GPUs, moves from group blue, which b stays in, to red; the other replica has not seen it."""
     research.quota()
     research.namespace("a", "blue")
     research.namespace("b", "blue")
@@ -296,6 +297,10 @@ async def test_namespace_that_moves_counts_in_both_groups_until_all_replicas_hav
     await research.settle()
     research.namespace("a", "red")
     await research.settle()
+
+
+async def test_namespace_that_moves_counts_in_both_groups_until_all_replicas_have_seen_it(research, other):
+    await begin_move(research, other)
     assert (research.summary(), research.summary("research.red")) == ("all 3 of 8", "all 3 of 8")
     assert (research.group()["status"]["namespaces"], research.group("research.red")["status"]["namespaces"]) == (
         ["a", "b"],
@@ -320,15 +325,7 @@ async def test_charge_on_its_way_ends_in_the_group_that_its_namespace_has_left(r
 
 
 async def test_next_leader_still_counts_a_namespace_that_was_moving(research, other, replica):
-    research.quota()
-    research.namespace("a", "blue")
-    research.namespace("b", "blue")
-    research.pod("pod", "a", 3)
-    await research.settle()
-    await other._turn(research.team.seconds)
-    await research.settle()
-    research.namespace("a", "red")
-    await research.settle()
+    await begin_move(research, other)
     research.leader = await replica()
     research.upkeep.view = research.leader.view
     await research.settle()

@@ -73,8 +73,7 @@ def report_quotas(source: ClusterOptions) -> QuotaReports:
 
 
 async def _report_quotas(client: APIClient, namespace: str, chosen: GPUAdmissionPolicy | None) -> QuotaReports:
-    policy, notes = (chosen, []) if chosen else await stored_settings(client)
-    facts = [await _list_quotas(client, namespace), *await list_namespaces(client, namespace)]
+    policy, notes, facts = await _read_quotas(client, namespace, chosen)
     teams = [each for kind in _TEAMS if not isinstance(each := await list_trimmed(client, kind), Unreadable)]
     if namespace and isinstance(group_shown(namespace, ManifestsView([*facts, *teams])), Group):
         facts += await list_namespaces(client, "")
@@ -112,13 +111,20 @@ def compile_quotas(source: ClusterOptions) -> NativeQuotas:
 
 
 async def _compile_quotas(client: APIClient, namespace: str, chosen: GPUAdmissionPolicy | None) -> NativeQuotas:
-    policy, notes = (chosen, []) if chosen else await stored_settings(client)
-    facts = [await _list_quotas(client, namespace), *await list_namespaces(client, namespace)]
+    policy, notes, facts = await _read_quotas(client, namespace, chosen)
     listed = await asyncio.gather(*(list_trimmed(client, kind) for kind in _COMPILED_FROM))
     known = [each for each in listed if not isinstance(each, Unreadable)]
     view = ManifestsView([*facts, *known, await server_facts(client)])
     check_namespace_exists(view, namespace)
     return compile_quotas_of_view(view, policy, namespace, notes)
+
+
+async def _read_quotas(
+    client: APIClient, namespace: str, chosen: GPUAdmissionPolicy | None
+) -> tuple[GPUAdmissionPolicy, list[str], list[Object]]:
+    """The settings, notes on them, and the GPUQuotas and namespaces of a cluster."""
+    policy, notes = (chosen, []) if chosen else await stored_settings(client)
+    return policy, notes, [await _list_quotas(client, namespace), *await list_namespaces(client, namespace)]
 
 
 async def _list_quotas(client: APIClient, namespace: str) -> Object:
