@@ -50,6 +50,8 @@ VALUES = {
     ("gpu_admission_audit_findings", "severity"): tuple(Severity),
     ("gpu_admission_quota", "amount"): ("hard", "used", "reserved"),
     ("gpu_admission_quota", "unit"): get_args(Unit),
+    ("gpu_admission_quota_group", "amount"): ("hard", "used", "reserved", "expected", "lent"),
+    ("gpu_admission_quota_group", "unit"): get_args(Unit),
     ("gpu_admission_devices", "state"): tuple(DeviceState),
     ("gpu_admission_devices", "replicas"): ("1",),
     ("gpu_admission_quota_outcomes_total", "outcome"): OUTCOMES,
