@@ -205,7 +205,10 @@ class ManifestReader:
         for path in paths:
             files = self._files(path, exclusion)
             if named is not None and os.path.isdir(path):
-                files = self._without_named(files, path, named)
+                options = {file: named.option_of(file, path) for file in files}
+                for option in filter(None, options.values()):
+                    self.others.skip_named(option)
+                files = [file for file, option in options.items() if not option]
             sorter = others if os.path.isdir(path) else None
             if sorter is not None:
                 sorter.enter(files)
@@ -276,13 +279,6 @@ class ManifestReader:
             others = " that are not excluded" if exclusion else ""
             self.problems.append(Problem(path, f"the folder has no files *{', *'.join(SUFFIXES)}{others}"))
         return files
-
-    def _without_named(self, files: list[str], folder: str, named: NamedFiles) -> list[str]:
-        """The files of a folder that no option names; the others are counted."""
-        options = {file: named.option_of(file, folder) for file in files}
-        for option in filter(None, options.values()):
-            self.others.skip_named(option)
-        return [file for file, option in options.items() if not option]
 
     def _content(self, file: str) -> bytes | None:
         if file == "-":

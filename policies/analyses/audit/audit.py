@@ -21,7 +21,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from policies.analyses.audit.survey import Survey
     from policies.kubernetes.view import ClusterView
@@ -98,13 +98,12 @@ def _merged_findings(findings: Iterable[AuditFinding]) -> list[AuditFinding]:
     alike: dict[tuple[str, ...], list[AuditFinding]] = {}
     for finding in findings:
         alike.setdefault(finding.merge_key, []).append(finding)
-    return sorted(map(_merge, alike.values()), key=_order)
-
-
-def _merge(same: list[AuditFinding]) -> AuditFinding:
-    first = min(same, key=lambda finding: finding.name)
-    owners = sorted({owner for finding in same for owner in finding.owners})
-    return replace(first, count=sum(finding.count for finding in same), owners=tuple(owners))
+    merged = []
+    for same in alike.values():
+        first = min(same, key=lambda finding: finding.name)
+        owners = sorted({owner for finding in same for owner in finding.owners})
+        merged.append(replace(first, count=sum(finding.count for finding in same), owners=tuple(owners)))
+    return sorted(merged, key=_order)
 
 
 def _order(finding: AuditFinding) -> tuple[bool, int, str, str, str, str, str, str]:
@@ -123,16 +122,11 @@ def _order(finding: AuditFinding) -> tuple[bool, int, str, str, str, str, str, s
 def _gaps(survey: Survey, view: ClusterView) -> tuple[Gap, ...]:
     """The kinds that were not reviewed; one gap for kinds with the same reason and consequence."""
     kinds: dict[tuple[str, str], list[str]] = {}
-    for kind, reason, consequence in _kinds_not_reviewed(survey, view):
-        kinds.setdefault((reason, consequence), []).append(kind)
-    return tuple(Gap(tuple(of_gap), reason, consequence) for (reason, consequence), of_gap in kinds.items())
-
-
-def _kinds_not_reviewed(survey: Survey, view: ClusterView) -> Iterator[tuple[str, str, str]]:
-    """Kind, reason and consequence of each."""
     for kind, consequence in _CONSEQUENCES.items():
         if view.list(kind) is UNKNOWN and view.list(kind, survey.namespace) is UNKNOWN:
-            yield kind, survey.missing.get(kind, ""), consequence
+            kinds.setdefault((survey.missing.get(kind, ""), consequence), []).append(kind)
     for kind in dict.fromkeys(kind for _, kind in survey.kinds):
         if kind in survey.missing:
-            yield kind, survey.missing[kind], _SURVEY_CONSEQUENCES.get(kind, _WITHOUT_WORKLOADS)
+            consequence = _SURVEY_CONSEQUENCES.get(kind, _WITHOUT_WORKLOADS)
+            kinds.setdefault((survey.missing[kind], consequence), []).append(kind)
+    return tuple(Gap(tuple(of_gap), reason, consequence) for (reason, consequence), of_gap in kinds.items())

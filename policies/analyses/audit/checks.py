@@ -58,10 +58,15 @@ _MANY = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
 
 def configuration_findings(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[AuditFinding]:
     """Findings on stored configuration, by the rules for new objects; an empty namespace stands for all."""
-    for kind in _REVIEWED:
+    for kind, (group, entry) in _REVIEWED.items():
         for alike, narrowed in _objects_to_review(kind, namespace, _AllConfigMapsView(view)):
             check_cancelled()
-            findings = _findings(alike[0], narrowed, settings)
+            document = alike[0]
+            if entry == "claims":
+                document = {field: value for field, value in document.items() if field != "status"}
+            where, name = namespace_of(document), name_of(document)
+            request = Request(document, group=group, kind=kind, namespace=where, name=name, entry=entry)
+            findings = review(request, narrowed, settings).findings
             holders = _holders(alike) if findings else ()
             for finding in findings:
                 yield AuditFinding.of(finding, alike[0], count=len(alike), owners=holders)
@@ -122,22 +127,6 @@ def _holders(claims: Sequence[Object]) -> tuple[str, ...]:
 def _consumer_kind(consumer: Any) -> str:
     resource = lookup(consumer, ("resource",))
     return "Pod" if resource == "pods" else str(resource)
-
-
-def _findings(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
-    group, entry = _REVIEWED[document["kind"]]
-    created = (
-        {field: value for field, value in document.items() if field != "status"} if entry == "claims" else document
-    )
-    request = Request(
-        created,
-        group=group,
-        kind=document["kind"],
-        namespace=namespace_of(document),
-        name=name_of(document),
-        entry=entry,
-    )
-    return review(request, view, settings).findings
 
 
 TEMPLATE_MISSING = Rule(
@@ -325,7 +314,13 @@ def karpenter_findings(
         growth = growth_of_pool(pool, view)
         if growth is None or growth.outcome is Outcome.KEPT:
             continue
-        names_gpus = _names_gpus(pool)
+        keys = [
+            *_keys(lookup(pool, (*_POOL_SPEC, "requirements"))),
+            *_keys(lookup(pool, (*_POOL_SPEC, "taints"))),
+            *_names(lookup(pool, ("spec", "template", "metadata", "labels"))),
+            *_names(lookup(pool, ("spec", "limits"))),
+        ]
+        names_gpus = any(word in key for key in keys for word in _GPU_WORDS)
         namespaces = (
             f"namespaces that convert: {format_list(converting, _MOST_NAMESPACES)}"
             if converting
@@ -340,17 +335,6 @@ def karpenter_findings(
         # Pools in files have been given a namespace, like every object without one.
         metadata = {"name": name_of(pool), "uid": uid_of(pool)}
         yield AuditFinding.of(finding, {**pool, "kind": "NodePool", "metadata": metadata})
-
-
-def _names_gpus(pool: Object) -> bool:
-    """True if the requirements, taints, labels or limits of a pool mention GPUs."""
-    keys = [
-        *_keys(lookup(pool, (*_POOL_SPEC, "requirements"))),
-        *_keys(lookup(pool, (*_POOL_SPEC, "taints"))),
-        *_names(lookup(pool, ("spec", "template", "metadata", "labels"))),
-        *_names(lookup(pool, ("spec", "limits"))),
-    ]
-    return any(word in key for key in keys for word in _GPU_WORDS)
 
 
 def _keys(items: object) -> Iterator[str]:

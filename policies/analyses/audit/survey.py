@@ -158,7 +158,9 @@ class Survey:
             common["spec"] = {field: value for field, value in spec.items() if field != "affinity"}
         key = (namespace, form_of(common) + (b"-" if is_going else b""))
         if key not in self.pods:
-            self.pods[key] = self._new_form(pod, common, key, is_going=is_going)
+            access = review_concern("access", Request(common, namespace=key[0]), self._view, self.settings).findings
+            kept = slim_pod(as_created(common)) if may_request_gpu(common) and not is_going else None
+            self.pods[key] = PodForm(*key, kept, access, self._has_workload(pod), PodName(name_of(pod), uid_of(pod)))
         form = self.pods[key]
         form.count += 1
         form.first = min(form.first, name)
@@ -168,12 +170,6 @@ class Survey:
         names = form.owners.setdefault(controller_label(pod), [])
         if form.pod is not None:
             names.append(name.name)
-
-    def _new_form(self, pod: Object, common: Object, key: tuple[str, bytes], *, is_going: bool) -> PodForm:
-        """The form of a pod, whose common part is all that rules read."""
-        access = review_concern("access", Request(common, namespace=key[0]), self._view, self.settings).findings
-        kept = slim_pod(as_created(common)) if may_request_gpu(common) and not is_going else None
-        return PodForm(*key, kept, access, self._has_workload(pod), PodName(name_of(pod), uid_of(pod)))
 
     def _add_workload(self, workload: Object) -> None:
         namespace = namespace_of(workload)
@@ -191,18 +187,14 @@ class Survey:
         if forms:
             self.workloads.append(Workload(namespace, workload["kind"], name_of(workload), tuple(forms.values())))
             if missing_pods(workload, sum(count for *_, count in forms.values())):
-                self._keep_short(workload)
-
-    def _keep_short(self, workload: Object) -> None:
-        """Keep a workload for the wait list, if there is room for it."""
-        kept = {part: workload[part] for part in ("apiVersion", "kind", "spec")} | {
-            "metadata": {name: value for name, value in workload["metadata"].items() if name in _NAMING},
-            "status": {name: value for name, value in workload["status"].items() if name in _COUNTING},
-        }
-        neighbours = sum(namespace_of(each) == namespace_of(workload) for each in self.short_workloads)
-        has_room = len(self.short_workloads) < _MOST_SHORT and neighbours < _MOST_SHORT_OF_NAMESPACE
-        if has_room and len(repr(kept)) <= _LONGEST_SHORT:
-            self.short_workloads.append(kept)
+                kept = {part: workload[part] for part in ("apiVersion", "kind", "spec")} | {
+                    "metadata": {name: value for name, value in workload["metadata"].items() if name in _NAMING},
+                    "status": {name: value for name, value in workload["status"].items() if name in _COUNTING},
+                }
+                neighbours = sum(namespace_of(each) == namespace_of(workload) for each in self.short_workloads)
+                has_room = len(self.short_workloads) < _MOST_SHORT and neighbours < _MOST_SHORT_OF_NAMESPACE
+                if has_room and len(repr(kept)) <= _LONGEST_SHORT:
+                    self.short_workloads.append(kept)
 
     def _has_workload(self, document: Object) -> bool:
         """True if the controller of an object is a workload of a kind that the survey takes in."""

@@ -163,8 +163,10 @@ def _edits(
         return
     left = {key: text for key, text in pod.annotations.items() if key != PREFIX + word}
     dropped = _with_annotations(pod.document, left)
-    arrived = _new_defaults(wishes, read_wishes(Pod.read(dropped), namespace, view, settings))
-    yield _Edit(f"drop the wish {said}{arrived}", dropped, settings)
+    after = read_wishes(Pod.read(dropped), namespace, view, settings)
+    arrived = [after.said(word) for word in after.texts if word in after.defaults - wishes.defaults]
+    effect = f", so that {' and '.join(arrived)} {'hold' if len(arrived) > 1 else 'holds'}" if arrived else ""
+    yield _Edit(f"drop the wish {said}{effect}", dropped, settings)
 
 
 def _with_annotations(pod: Object, annotations: dict[str, str]) -> Object:
@@ -177,12 +179,6 @@ def _without_default(settings: GPUAdmissionPolicy, word: str) -> GPUAdmissionPol
         for default in settings.placement.wishes
     )
     return replace(settings, placement=replace(settings.placement, wishes=defaults))
-
-
-def _new_defaults(before: PodWishes, after: PodWishes) -> str:
-    """The defaults that replace a dropped word, in words."""
-    arrived = [after.said(word) for word in after.texts if word in after.defaults - before.defaults]
-    return f", so that {' and '.join(arrived)} {'hold' if len(arrived) > 1 else 'holds'}" if arrived else ""
 
 
 _MOST = 2

@@ -75,16 +75,7 @@ def remarks(outcome: PlacementOutcome, view: ClusterView) -> Iterator[str]:
     if question.pod is not None and question.pod.spec.get("schedulerName") not in (None, "", "default-scheduler"):
         name = question.pod.spec["schedulerName"]
         yield f"the pod is for scheduler {name}; this is what the default scheduler would do"
-    yield from _of_nodes(question, view, outcome.audience)
-    if isinstance(view.get("Namespace", question.namespace), dict) or question.pod is None or question.converted_to:
-        return
-    if question.resources.keys() & {GPU_RESOURCE}:
-        yield f"namespace {question.namespace} is unknown, so the pod counts as not converted"
-
-
-def _of_nodes(question: Question, view: ClusterView, audience: Audience) -> Iterator[str]:
-    """Problems of nodes after scheduling."""
-    warned = {warning.rule for warning in question.warnings}
+    warned, audience = {warning.rule for warning in question.warnings}, outcome.audience
     has_gpus = question.claims or question.requests_gpu_resources
     both = nodes_with_both(view) if has_gpus and one_way_per_node.rule not in warned else ()
     if both:
@@ -99,6 +90,10 @@ def _of_nodes(question: Question, view: ClusterView, audience: Audience) -> Iter
             f"before 1.34 ({printable(kubelets[0].version)}), which cannot read claims of resource.k8s.io/v1, so the pod would "
             "not start there"
         )
+    if isinstance(view.get("Namespace", question.namespace), dict) or question.pod is None or question.converted_to:
+        return
+    if question.resources.keys() & {GPU_RESOURCE}:
+        yield f"namespace {question.namespace} is unknown, so the pod counts as not converted"
 
 
 _MOST_TRIED = 12

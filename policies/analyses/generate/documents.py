@@ -283,25 +283,19 @@ def divisible_product(choice: ProductChoice, counts: Mapping[MIGProfile, int]) -
             "--product", f"is {format_list(choice.labels)}, which MIG does not divide; it divides {can}"
         )
     if len(found) > 1:
-        found = _products_with(found, counts)
+        exact = [product for product in found if all((m := product.match(each)) and m.exact for each in counts)]
+        # Another driver may have other names for the profiles.
+        similar = exact or [product for product in found if all(product.match(each) for each in counts)]
+        if not similar:
+            wanted = format_list([str(each) for each in counts])
+            raise GenerationError(
+                "--want", f"has {wanted}, which no single one of these GPUs has: {_profiles_text(found)}"
+            )
+        found = similar
     if len(found) > 1:
         which = " or ".join(f"{product.name} ({labels[product.name][0]})" for product in found)
         raise GenerationError("--product", f"can be {which}; write one of the names in brackets")
     return found[0], tuple(labels[found[0].name])
-
-
-def _products_with(found: list[MIGProduct], counts: Mapping[MIGProfile, int]) -> list[MIGProduct]:
-    """The products that have all profiles by these names, or else by names of another driver.
-
-    Raises:
-        GenerationError: No product has all of them.
-    """
-    exact = [product for product in found if all((m := product.match(each)) and m.exact for each in counts)]
-    similar = exact or [product for product in found if all(product.match(each) for each in counts)]
-    if not similar:
-        wanted = format_list([str(each) for each in counts])
-        raise GenerationError("--want", f"has {wanted}, which no single one of these GPUs has: {_profiles_text(found)}")
-    return similar
 
 
 def wanted_devices(product: MIGProduct, counts: Mapping[MIGProfile, int]) -> WantedDevices:

@@ -69,7 +69,16 @@ def quota_checks(facts: InstallationFacts) -> Iterator[Check]:
     if isinstance(facts.quotas, Unread):
         yield unread_check(Topic.QUOTAS, "it is unknown whether GPUQuotas are counted", facts.quotas)
     else:
-        yield from _ledgers(facts.quotas, facts.now)
+        late: dict[str, list[str]] = {}
+        for quota in facts.quotas:
+            if reason := _ledger_problem(quota, facts.now):
+                late.setdefault(reason, []).append(f"{namespace_of(quota)}/{name_of(quota)}")
+        for reason, names in late.items():
+            yield Topic.QUOTAS.failure(f"GPUQuota {format_list(names, _MOST)}: {reason}", remedy=_QUOTAS)
+        if not late:
+            counted = f"all {format_count(len(facts.quotas), 'GPUQuota')} are counted" if len(facts.quotas) > 1 else ""
+            what = counted or ("the GPUQuota is counted" if facts.quotas else "no GPUQuota exists")
+            yield Topic.QUOTAS.ok(what)
     for name, replica in facts.replicas.items():
         if not isinstance(replica.metrics, Unread) and replica.metrics.drift:
             yield Topic.QUOTAS.warning(
@@ -78,19 +87,6 @@ def quota_checks(facts: InstallationFacts) -> Iterator[Check]:
                 why="they were created while no replica could charge them, or before the GPUQuota",
                 remedy=_QUOTAS,
             )
-
-
-def _ledgers(quotas: Sequence[Object], now: datetime) -> Iterator[Check]:
-    late: dict[str, list[str]] = {}
-    for quota in quotas:
-        if reason := _ledger_problem(quota, now):
-            late.setdefault(reason, []).append(f"{namespace_of(quota)}/{name_of(quota)}")
-    for reason, names in late.items():
-        yield Topic.QUOTAS.failure(f"GPUQuota {format_list(names, _MOST)}: {reason}", remedy=_QUOTAS)
-    if not late:
-        counted = f"all {format_count(len(quotas), 'GPUQuota')} are counted" if len(quotas) > 1 else ""
-        what = counted or ("the GPUQuota is counted" if quotas else "no GPUQuota exists")
-        yield Topic.QUOTAS.ok(what)
 
 
 def _ledger_problem(quota: Object, now: datetime) -> str:

@@ -55,7 +55,10 @@ class Step(NamedTuple):
 
 def step_of(planned: Sequence[PlannedObject]) -> Step:
     """The step that applying the manifests takes."""
-    deployment = _deployment(planned)
+    found = [each for each in planned if each.document.get("kind") == "Deployment"]
+    deployment = next(
+        (each for each in found if name_of(each.document) == "gpu-admission"), found[0] if found else None
+    )
     exists = any(each.exists for each in planned if _is_core(each))
     after = _version(deployment.document) if deployment else ""
     stored = deployment.stored if deployment else None
@@ -72,11 +75,6 @@ def step_of(planned: Sequence[PlannedObject]) -> Step:
 def _is_core(each: PlannedObject) -> bool:
     kind = str(each.document.get("kind"))
     return kind in ("Deployment", "CustomResourceDefinition") or (kind, name_of(each.document)) in CONFIGURATIONS
-
-
-def _deployment(planned: Sequence[PlannedObject]) -> PlannedObject | None:
-    found = [each for each in planned if each.document.get("kind") == "Deployment"]
-    return next((each for each in found if name_of(each.document) == "gpu-admission"), found[0] if found else None)
 
 
 def _version(deployment: Object | None) -> str:

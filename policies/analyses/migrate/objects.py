@@ -178,12 +178,9 @@ def migrate_pod(pod: Object, namespace: str, view: ClusterView, settings: GPUAdm
     if not REQUESTS_NVIDIA_DEVICES.holds(pod):
         return MigratedPod()
     why = exemption("conversion", namespace, settings)
-    if not why:
-        return _migrate(pod, namespace, opted_in_view(view, namespace), settings)
-    return MigratedPod(reason=f'pods of the namespace "{namespace}" are never converted, because {why}')
-
-
-def _migrate(pod: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> MigratedPod:
+    if why:
+        return MigratedPod(reason=f'pods of the namespace "{namespace}" are never converted, because {why}')
+    view = opted_in_view(view, namespace)
     request = Request(pod, namespace=namespace)
     completed = review_concern("conversion", request.of(created_pod(pod, namespace, view)), view, settings)
     if not completed.allowed or not completed.patch:

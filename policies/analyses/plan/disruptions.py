@@ -216,7 +216,8 @@ def cutover_remedies(
 
     label = "label the namespace {} gpu-admission.io/dra: enabled, so that its pods use claims"
     try_out(_with_objects(prediction.with_held_devices(after), converting), "", label)
-    if all(each.label in texts for each in lost) or not any(map(is_capable, _labels_of_nodes(before))):
+    node_labels = map(labels_of, before.view.known_objects("Node"))
+    if all(each.label in texts for each in lost) or not any(map(is_capable, node_labels)):
         return texts
     name, gate, driver = name_of(cluster), NVIDIAFeature.DynamicMIG.name, mapping_at(cluster, ("spec", "draDriver"))
     driver = {**driver, "featureGates": {**mapping_at(driver, ("featureGates",)), gate: True}}
@@ -231,10 +232,6 @@ def cutover_remedies(
 
 def _with_objects(situation: Situation, objects: Mapping[Key, Object | None]) -> Situation:
     return situation._replace(view=ChangedView(situation.view, objects))
-
-
-def _labels_of_nodes(situation: Situation) -> Iterator[Mapping[str, str]]:
-    return map(labels_of, situation.view.known_objects("Node"))
 
 
 def _labels(node: str, situation: Situation) -> Mapping[str, str]:

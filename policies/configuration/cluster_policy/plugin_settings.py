@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
     from policies.configuration.config_maps.plugin_documents import Configuration
     from policies.kubernetes.objects import Object
-    from policies.kubernetes.view import ClusterView
 
 
 _CONFIG = ("devicePlugin", "config")
@@ -238,7 +237,13 @@ def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
     Two pods can then get the same GPU, and the second one fails to allocate memory. A change that enables the device
     plugin is refused; if it is already enabled, this is a warning.
     """
-    by_dra = _nodes_of_driver(change.facts.view)
+    groups = gpu_groups(change.facts.view)
+    by_dra = frozenset(
+        node
+        for group in (() if groups is UNKNOWN else groups)
+        if group.type in ("gpu", "mig")
+        for node in group.by_node
+    )
     nodes = [
         node
         for node in change.facts.view.known_objects("Node")
@@ -250,17 +255,6 @@ def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
         was_on = not change.is_created and change.value_before("devicePlugin", "enabled") is not False
         severity = Severity.WARN if was_on else None
         yield Problem(change.at("devicePlugin", "enabled"), text, severity=severity)
-
-
-def _nodes_of_driver(view: ClusterView) -> frozenset[str]:
-    """The nodes whose GPUs or MIG devices NVIDIA's DRA driver publishes; empty if they are unknown."""
-    groups = gpu_groups(view)
-    return frozenset(
-        node
-        for group in (() if groups is UNKNOWN else groups)
-        if group.type in ("gpu", "mig")
-        for node in group.by_node
-    )
 
 
 _FILES = {"config": "config.yaml", "gpuClientsConfig": "clients.yaml"}

@@ -126,7 +126,18 @@ def apply_webhooks(file: str, source: ClusterOptions, seconds: float, *, rolls_b
         _check_names(manifests, rolls_back=rolls_back)
         if not rolls_back:
             await _wait_for_service(client, manifests, seconds)
-        return await _apply(client, manifests)
+        bundle = any_bundle(await installed_configurations(client))
+        done: list[str] = []
+        for each in manifests.configurations:
+            what = f"{each['kind']} {name_of(each)}"
+            try:
+                outcome = await apply_configuration(client, each, bundle)
+            except ClusterError as error:
+                server = "" if isinstance(error, Unreachable) else f"{client.url}: "
+                state = "".join(f"; {line}" for line in done)
+                raise NoClusterError(f"{server}{error}; {what} is not applied{state}; run the command again") from error
+            done.append(f"{what} {outcome}")
+        return done
 
     return run_connected(source, apply)
 
@@ -188,21 +199,6 @@ def _check_names(manifests: VersionManifests, *, rolls_back: bool) -> None:
             f"this gpu-admission does not know webhook {', '.join(names)} of the manifests: give those of this version "
             "or of the one before, and take the gpu-admission of the newer of both versions (docs/upgrade.md)"
         )
-
-
-async def _apply(client: APIClient, manifests: VersionManifests) -> list[str]:
-    bundle = any_bundle(await installed_configurations(client))
-    done: list[str] = []
-    for each in manifests.configurations:
-        what = f"{each['kind']} {name_of(each)}"
-        try:
-            outcome = await apply_configuration(client, each, bundle)
-        except ClusterError as error:
-            server = "" if isinstance(error, Unreachable) else f"{client.url}: "
-            state = "".join(f"; {line}" for line in done)
-            raise NoClusterError(f"{server}{error}; {what} is not applied{state}; run the command again") from error
-        done.append(f"{what} {outcome}")
-    return done
 
 
 async def _wait_for_service(client: APIClient, manifests: VersionManifests, seconds: float) -> None:

@@ -282,8 +282,11 @@ def print_report(outcome: Migration) -> None:
 def print_diffs(outcome: Migration) -> None:
     """Print a unified diff of each file that changes, with escapes for what cannot be printed."""
     for file in outcome.files:
-        for line in _diff(file):
-            click.echo(colour_diff_line(escaped_text(line)), nl=False)
+        name = printable(file.file.name)
+        before, after = file.file.text.split("\n"), file.after.split("\n")
+        for line in unified_diff(_with_breaks(before), _with_breaks(after), name, name):
+            whole = line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            click.echo(colour_diff_line(escaped_text(whole)), nl=False)
 
 
 def print_texts(outcome: Migration) -> None:
@@ -312,15 +315,6 @@ def write_files(outcome: Migration, paths: Sequence[str]) -> None:
                 replace_file(file.name, file.encode(each.after), file.version)
             except OSError as error:
                 outcome.leave(file, f"the file was not written: {reason_of(error)}")
-
-
-def _diff(file: FileOutcome) -> list[str]:
-    name = printable(file.file.name)
-    before, after = file.file.text.split("\n"), file.after.split("\n")
-    return [
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-        for line in unified_diff(_with_breaks(before), _with_breaks(after), name, name)
-    ]
 
 
 def _with_breaks(lines: list[str]) -> list[str]:

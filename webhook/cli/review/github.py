@@ -112,11 +112,6 @@ _FINGERPRINT = "gpuAdmissionFinding/v1"
 
 def show_sarif(review: Review, options: TextOptions) -> None:
     """Print the log, and the summary to standard error."""
-    click.echo(json_text(_log(review)))
-    show_summary(review)
-
-
-def _log(review: Review) -> dict[str, Any]:
     findings = [finding for reviewed in review.objects for finding in reviewed.findings]
     used = [*(finding.rule for finding in findings), *([UNREADABLE] if review.problems else [])]
     rules = sorted(dict.fromkeys(used), key=str)
@@ -141,7 +136,8 @@ def _log(review: Review) -> dict[str, Any]:
         "invocations": [invocation],
         "results": results,
     }
-    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+    click.echo(json_text({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}))
+    show_summary(review)
 
 
 def _descriptor(rule: Rule) -> dict[str, Any]:

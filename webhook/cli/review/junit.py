@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from webhook.cli.manifest_reader import Problem
     from webhook.cli.review import TextOptions
-    from webhook.cli.review.review_report import Review, ReviewedObject, ReviewFinding
+    from webhook.cli.review.review_report import Review, ReviewFinding
 
 
 _OUTCOMES = {"failures": "failure", "errors": "error", "skipped": "skipped"}
@@ -38,7 +38,20 @@ def show(review: Review, options: TextOptions) -> None:
     root = ET.Element("testsuites", name="gpu-admission review")
     suites: dict[str, ET.Element] = {}
     for reviewed in review.objects:
-        _add_object(find_suite(root, suites, reviewed.result.subject.manifest.file), reviewed, review)
+        result = reviewed.result
+        suite = find_suite(root, suites, result.subject.manifest.file)
+        case = add_case(suite, printable(result.subject.label))
+        new = [finding for finding in reviewed.findings if not finding.is_known]
+        others = [_line(finding) for finding in reviewed.findings]
+        if reviewed.is_failure(fails_on_warnings=review.fails_on_warnings) or reviewed.misses_gpus:
+            worst = min(new, key=lambda finding: list(Level).index(finding.level))
+            failure = ET.SubElement(case, "failure", type=worst.rule.id, message=worst.message)
+            failure.text = "\n".join(map(_line, new))
+            others = [_line(finding) for finding in reviewed.findings if finding.is_known]
+        elif result.not_reviewed:
+            ET.SubElement(case, "skipped", message=printable(result.not_reviewed))
+        if others:
+            ET.SubElement(case, "system-out").text = "\n".join(others)
     show_suites(root, suites, review.problems)
     show_summary(review)
 
@@ -73,22 +86,6 @@ def add_case(suite: ET.Element, name: str) -> ET.Element:
 
 def _numbered_name(name: str, number: int) -> str:
     return name if number == 1 else f"{name} ({number})"
-
-
-def _add_object(suite: ET.Element, reviewed: ReviewedObject, review: Review) -> None:
-    result = reviewed.result
-    case = add_case(suite, printable(result.subject.label))
-    new = [finding for finding in reviewed.findings if not finding.is_known]
-    others = [_line(finding) for finding in reviewed.findings]
-    if reviewed.is_failure(fails_on_warnings=review.fails_on_warnings) or reviewed.misses_gpus:
-        worst = min(new, key=lambda finding: list(Level).index(finding.level))
-        failure = ET.SubElement(case, "failure", type=worst.rule.id, message=worst.message)
-        failure.text = "\n".join(map(_line, new))
-        others = [_line(finding) for finding in reviewed.findings if finding.is_known]
-    elif result.not_reviewed:
-        ET.SubElement(case, "skipped", message=printable(result.not_reviewed))
-    if others:
-        ET.SubElement(case, "system-out").text = "\n".join(others)
 
 
 def add_problem(suite: ET.Element, problem: Problem) -> None:

@@ -142,7 +142,10 @@ class _Writer:
     """Lists of the first kinds."""
 
     async def write(self) -> None:
-        watched = self._by_kind()
+        watched: dict[str, list[Watched]] = {}
+        for each in watched_kinds(self.settings.configuration.operator_namespaces):
+            if each.kind != "Deployment":  # read as a workload
+                watched.setdefault(each.kind, []).append(each)
         # A redacted template is named after its redacted content, and others refer to it.
         kinds = dict.fromkeys((*_FIRST, "ResourceClaimTemplate", *watched))
         for kind in kinds:
@@ -159,14 +162,6 @@ class _Writer:
             raise NoClusterError(
                 f"{self.client.url}: nothing can be read: {'; '.join(map(str, self.snapshot.unknown))}"
             )
-
-    def _by_kind(self) -> dict[str, list[Watched]]:
-        """The kinds that policies read; Deployments are read as workloads."""
-        found: dict[str, list[Watched]] = {}
-        for each in watched_kinds(self.settings.configuration.operator_namespaces):
-            if each.kind != "Deployment":
-                found.setdefault(each.kind, []).append(each)
-        return found
 
     async def _write_kind(self, wanted: Watched) -> None:
         resource = wanted.resource
