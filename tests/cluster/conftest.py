@@ -32,14 +32,18 @@ _SECONDS = 180
 
 
 def pytest_collection_modifyitems(config, items):
-    """Without a real control plane, one test says so, and the others are not there."""
+    """Without a real control plane, one test says so, and the others are not there.
+
+    The scenarios stand together at the beginning, which one process gets, so that each cluster is started once.
+    """
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
     here = [item for item in items if item.path.parent == Path(__file__).parent]
     for item in here:
         item.add_marker(pytest.mark.timeout(_SECONDS))
     if why := _why_not():
-        dropped = [item for item in here if _needs_a_real_one(item)]
+        dropped = {item for item in here if _needs_a_real_one(item)}
         items[:] = [item for item in items if item not in dropped]
-        config.hook.pytest_deselected(items=dropped)
+        config.hook.pytest_deselected(items=list(dropped))
         for item in here:
             if item.name == _GIVEN:
                 item.add_marker(pytest.mark.skip(reason=why))
@@ -57,7 +61,7 @@ def _why_not():
     return "" if os.environ.get("KUBEBUILDER_ASSETS") else _NONE
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def background():
     background = Background()
     yield background
@@ -72,32 +76,32 @@ def _running(cluster):
         cluster.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def _sandbox(background, tmp_path_factory):
     cluster = SandboxCluster(background, tmp_path_factory.mktemp("sandbox"))
     yield from _running(cluster)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def _real(background, tmp_path_factory):
     cluster = RealCluster.of(background, os.environ, tmp_path_factory.mktemp("real"))
     yield from _running(cluster)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _sandbox_with_groups(background, tmp_path_factory):
     cluster = SandboxCluster(background, tmp_path_factory.mktemp("groups"), feature_gates=_GATES)
     yield from _running(cluster)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _newer_with_groups(background, tmp_path_factory):
     """A sandbox that serves PodGroups as Kubernetes 1.37 does: in v1beta1 and v1alpha3."""
     cluster = SandboxCluster(background, tmp_path_factory.mktemp("newer"), version="1.37.0", feature_gates=_GATES)
     yield from _running(cluster)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _real_with_groups(background, tmp_path_factory, request):
     """A control plane of our own with the gates on; a cluster of somebody's as it is."""
     real = request.getfixturevalue("_real")

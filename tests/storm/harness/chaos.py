@@ -40,9 +40,7 @@ _SILENCE_SECONDS = 40.0
 _HANG_SECONDS = 4.0
 """At most; the others wait for an owner for 0.3 s, and close the connection to it after 3 s."""
 _WRITE_SECONDS = 0.02
-_WRITERS = 3
 _FORGED_SECONDS = 0.1
-_FORGERS = 2
 
 
 class Chaos:
@@ -60,6 +58,8 @@ class Chaos:
         silences: int,
         hushes: int,
         spares_leader: bool,
+        writers: int,
+        forgers: int,
     ) -> None:
         """Prepare.
 
@@ -73,6 +73,8 @@ class Chaos:
             silences: How often a replica hears nothing from its API server for a long time.
             hushes: How often some open connections of a replica fall silent for good.
             spares_leader: Whether it is killed by that only.
+            writers: The number of clients that write GPUQuotas.
+            forgers: The number of clients that forge calls.
         """
         self.done: Counter[str] = Counter()
         self._cluster = cluster
@@ -87,6 +89,7 @@ class Chaos:
         self._starting: list[Replica] = []
         """The replicas that were killed and are being started."""
         self._spares_leader = spares_leader
+        self._writers, self._forgers = writers, forgers
         self._forger = Forger(client, cluster.replicas, namespaces, random)
 
     @property
@@ -97,7 +100,7 @@ class Chaos:
 
     async def rage(self, until: asyncio.Event) -> None:
         """Go on until an event; when this returns, everything is whole again."""
-        writers, forgers = [self._write] * _WRITERS, [self._forge] * _FORGERS
+        writers, forgers = [self._write] * self._writers, [self._forge] * self._forgers
         works = (
             self._kill,
             self._hang,

@@ -78,6 +78,10 @@ class Size:
     spares_leader: bool
     """Whether the leader is not killed before that. While there is none, for 15 seconds and more, nothing is counted, so
     quotas stay as full as they are; a small storm has no time for it twice."""
+    writers: int
+    """The number of clients that write GPUQuotas while replicas do; each writes up to 50 times a second."""
+    forgers: int
+    """The number of clients that call replicas for pods that exist already; each calls up to 10 times a second."""
     pace: float
     """Seconds between two kills."""
     seconds: float
@@ -101,6 +105,8 @@ SMALL = Size(
     silences=0,
     hushes=0,
     spares_leader=True,
+    writers=1,
+    forgers=1,
     pace=4,
     seconds=240,
     expires=0,
@@ -119,6 +125,8 @@ FULL = Size(
     silences=2,
     hushes=3,
     spares_leader=False,
+    writers=3,
+    forgers=2,
     pace=15,
     seconds=1500,
     expires=300,
@@ -235,6 +243,8 @@ class Storm:
             silences=self._size.silences,
             hushes=self._size.hushes,
             spares_leader=self._size.spares_leader,
+            writers=self._size.writers,
+            forgers=self._size.forgers,
         )
         founder = Founder(quiet, self._cluster.to_replicas, self._founded, self._random("founder"))
         tally = Tally(self._size.pods, lambda: chaos.is_done and founder.enforced >= self._size.enforced)
