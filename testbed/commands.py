@@ -28,17 +28,18 @@ _SENDING = Lock()
 
 
 def run_command(
-    *arguments: object, cwd: str | Path, environment: Mapping[str, str], stdin: str = ""
+    *arguments: object, cwd: str | Path, environment: Mapping[str, str], stdin: str = "", stdout: int | None = None
 ) -> subprocess.CompletedProcess[str]:
     """The ended process of `gpu-admission` with arguments, as `subprocess.run` returns it.
 
-    JSON for programs must have its published schema, and a documented exit code.
+    JSON for programs must have its published schema, and a documented exit code, unless it goes elsewhere.
 
     Args:
         arguments: The command and its arguments.
         cwd: The folder it runs in.
         environment: All its environment variables.
         stdin: The text of its standard input.
+        stdout: The file descriptor that its output goes to; None to return the output.
     """
     args = [str(argument) for argument in arguments]
     request = json.dumps([args, str(cwd), dict(environment)]).encode()
@@ -48,13 +49,14 @@ def run_command(
         mine, theirs = socket.socketpair()
         with mine:
             with theirs, _SENDING:
-                files = [given.fileno(), out.fileno(), err.fileno(), theirs.fileno()]
+                files = [given.fileno(), out.fileno() if stdout is None else stdout, err.fileno(), theirs.fileno()]
                 socket.send_fds(_server(), [len(request).to_bytes(4) + request], files)
             status = mine.recv(16)
         if not status:
             raise RuntimeError("the process that runs commands has ended")
         done = subprocess.CompletedProcess(args, int(status), _text(out), _text(err))
-    check_output(args, done.returncode, done.stdout)
+    if stdout is None:
+        check_output(args, done.returncode, done.stdout)
     return done
 
 

@@ -94,9 +94,10 @@ def reviewed(invoke, cluster):
 def run(folder):
     """Run a command as a process of its own."""
 
-    def run(*arguments, stdin="", cwd=".", **environment):
+    def run(*arguments, stdin="", stdout=None, cwd=".", **environment):
         inherited = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-        return run_command(*arguments, stdin=stdin, cwd=folder / cwd, environment={**inherited, **environment})
+        variables = {**inherited, **environment}
+        return run_command(*arguments, stdin=stdin, stdout=stdout, cwd=folder / cwd, environment=variables)
 
     return run
 

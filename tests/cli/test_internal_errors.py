@@ -75,11 +75,9 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
-def test_full_disk_is_reported_in_one_sentence(arguments):
+def test_full_disk_is_reported_in_one_sentence(run, arguments):
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "webhook", *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = run(*arguments, stdout=full.fileno())
     assert (done.returncode, done.stderr.splitlines()[-1]) == (
         2,
         "Error: cannot write the output: no space left on device",
@@ -94,12 +92,10 @@ def test_full_disk_for_messages_too_ends_the_command():
 
 
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
-def test_closed_pipe_ends_the_command_silently(arguments):
+def test_closed_pipe_ends_the_command_silently(run, arguments):
     read, written = os.pipe()
     os.close(read)
-    done = subprocess.run(
-        [sys.executable, "-m", "webhook", *arguments], stdout=written, stderr=subprocess.PIPE, text=True, check=False
-    )
+    done = run(*arguments, stdout=written)
     os.close(written)
     assert (done.returncode, "rror" in done.stderr) == (1, False)
 

@@ -1,5 +1,9 @@
 """The manifests of deploy/, read once."""
 
+import runpy
+import subprocess
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,28 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 def deploy():
     """The folder of manifests."""
     return DEPLOY
+
+
+@pytest.fixture(scope="session")
+def script(deploy):
+    """The names of deploy/render.py."""
+    return runpy.run_path(str(deploy / "render.py"))
+
+
+@pytest.fixture(scope="session")
+def run_script(script):
+    """Run deploy/render.py with arguments, in this process."""
+
+    def run_script(*arguments):
+        arguments = [*map(str, arguments)]
+        with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as errors:
+            try:
+                code = script["main"](arguments)
+            except SystemExit as end:
+                code = end.code
+        return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())
+
+    return run_script
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """install.yaml and the overlays are up to date."""
 
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -62,8 +61,7 @@ def test_install_manifest_is_up_to_date(deploy):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_overlay_that_patches_is_not_rendered_here(deploy):
-    script = runpy.run_path(str(deploy / "render.py"))
+def test_overlay_that_patches_is_not_rendered_here(deploy, script):
     with pytest.raises(script["CannotRender"]) as refusal:
         script["render"](deploy / "overlays" / "openshift")
     folder = deploy / "overlays" / "openshift"

@@ -1,9 +1,5 @@
 """deploy/render.py --settings: additions to webhooks, selectors and RBAC."""
 
-import runpy
-import subprocess
-import sys
-
 import pytest
 import yaml
 
@@ -31,11 +27,6 @@ SETTINGS = parse_settings(POLICY)
 
 
 @pytest.fixture(scope="module")
-def script(deploy):
-    return runpy.run_path(str(deploy / "render.py"))
-
-
-@pytest.fixture(scope="module")
 def text(script, deploy):
     return script["with_settings"](script["render"](deploy / "overlays" / "default"), SETTINGS)
 
@@ -53,11 +44,6 @@ def configurations(rendered):
 def named(documents, kind, name):
     (found,) = (each for each in documents if (each["kind"], each["metadata"]["name"]) == (kind, name))
     return found
-
-
-def run(deploy, *arguments):
-    command = [sys.executable, str(deploy / "render.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_default_settings_change_nothing(script, deploy):
@@ -132,29 +118,29 @@ def test_webhooks_stay_last_and_documents_that_stay_keep_their_comments(rendered
     assert text.count("\n#") > 20
 
 
-def test_settings_are_rendered_to_standard_output(deploy, tmp_path, rendered):
+def test_settings_are_rendered_to_standard_output(run_script, tmp_path, rendered):
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(POLICY))
-    done = run(deploy, "--settings", str(file))
+    done = run_script("--settings", file)
     assert (done.returncode, done.stderr) == (0, "")
     assert list(libyaml.load_all(done.stdout)) == rendered
 
 
-def test_invalid_settings_are_refused_with_their_field(deploy, tmp_path):
+def test_invalid_settings_are_refused_with_their_field(run_script, tmp_path):
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump({**POLICY, "spec": {"access": {"mode": "never"}}}))
-    done = run(deploy, "--settings", str(file))
+    done = run_script("--settings", file)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f'{file}:7:11: Write warn or deny: mode is "never"; spec.access.mode\n'
 
 
-def test_missing_settings_are_named(deploy, tmp_path):
-    done = run(deploy, "--settings", str(tmp_path / "none.yaml"))
+def test_missing_settings_are_named(run_script, tmp_path):
+    done = run_script("--settings", tmp_path / "none.yaml")
     assert done.returncode == 1
     assert "no such file or directory" in done.stderr
 
 
-def test_message_about_unknown_arguments_lists_the_known_ones(deploy):
-    done = run(deploy, "--setings", "x")
+def test_message_about_unknown_arguments_lists_the_known_ones(run_script):
+    done = run_script("--setings", "x")
     assert done.returncode == 2
     assert done.stderr.startswith("usage: python deploy/render.py [--check | --settings FILE | --static DIR ")

@@ -2,17 +2,17 @@
 
 import base64
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from policies.admission import STATIC_SUFFIX, WEBHOOKS, compile_policies
 from policies.kubernetes.versions import Feature
 from policies.rules.settings import Access, GPUAdmissionPolicy
 from testbed import libyaml
+from webhook.cli import main
 from webhook.cli.manifest_reader import UnreadableInputError
 from webhook.cli.reports.audit_reports import settings_notes
 from webhook.cli.settings import read_static
@@ -23,13 +23,12 @@ URL = "https://gpu.example.com:8443/a/"
 
 
 @pytest.fixture
-def render(deploy, tmp_path):
-    """`render(...)` runs `render.py --static`; returns the folder and the process."""
+def render(run_script, tmp_path):
+    """`render(...)` runs `render.py --static`; returns the folder and the ended process."""
 
     def render(*options):
         folder = tmp_path / "static"
-        command = [sys.executable, deploy / "render.py", "--static", folder, *options]
-        return folder, subprocess.run(command, capture_output=True, text=True, check=False)
+        return folder, run_script("--static", folder, *options)
 
     return render
 
@@ -131,21 +130,9 @@ def test_audit_finds_the_files_up_to_date_until_the_settings_change(render, deny
     folder, _ = render("--settings", denying, "--url", URL)
 
     def notes(*settings):
-        command = [
-            sys.executable,
-            "-m",
-            "webhook",
-            "audit",
-            "--static",
-            folder,
-            "--cluster",
-            CLUSTER,
-            "-o",
-            "json",
-            *settings,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode in (0, 1), done.stderr
+        arguments = ["audit", "--static", folder, "--cluster", CLUSTER, "-o", "json", *settings]
+        done = CliRunner().invoke(main, [*map(str, arguments)])
+        assert done.exit_code in (0, 1), done.stderr
         return [each for each in json.loads(done.stdout)["notes"] if "render" in each]
 
     assert notes("--settings", denying) == []

@@ -37,10 +37,11 @@ def archive(once, here, wheel):
     return once("archive", lambda folder: write_archive(folder, here, wheel, [VERSION])) / here.archive
 
 
-@pytest.fixture
-def unpacked(archive, tmp_path):
-    subprocess.run(["tar", "-xf", archive, "-C", tmp_path], check=True)
-    return tmp_path
+@pytest.fixture(scope="module")
+def unpacked(archive, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unpacked")
+    subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)
+    return folder
 
 
 def run(folder, *arguments):
@@ -65,8 +66,9 @@ def test_plugin_reviews_with_native_packages(unpacked):
 
 
 def test_unsupported_python_is_refused_with_the_supported_ones(unpacked):
-    (unpacked / "lib" / VERSION).rename(unpacked / "lib" / "3.99")
+    packages = (unpacked / "lib" / VERSION).rename(unpacked / "lib" / "3.99")
     done = run(unpacked, "--help")
+    packages.rename(unpacked / "lib" / VERSION)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"kubectl gpu needs Python 3.99 to 3.99; python3 is {VERSION}\n"
 
