@@ -20,6 +20,7 @@ from policies.analyses.cutover import CutoverPlan
 from policies.analyses.explain import Headroom
 from policies.analyses.usage import UsageJSON
 from policies.kubernetes.objects import documents_adapter
+from policies.quota.hours_report import HoursJSON
 from policies.quota.quota_json import QuotasJSON
 from webhook.cli.commands.rules import RulesJSON
 from webhook.cli.explain.explanations import ExplanationsJSON
@@ -48,7 +49,7 @@ OUTPUTS: dict[str, Any] = {
     "migrate": ProofJSON,
     "plan": PlanReportJSON,
     "preflight": PreflightJSON,
-    "quota": QuotasJSON | list[Headroom],
+    "quota": QuotasJSON | HoursJSON | list[Headroom],
     "review": ReviewsJSON,
     "rules": RulesJSON,
     "usage": UsageJSON,

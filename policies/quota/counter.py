@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.published_devices import published_devices
 from policies.devices.resource_claims import Claim
@@ -16,17 +16,19 @@ from policies.kubernetes.bounds import count_work
 from policies.kubernetes.objects import has_ended, items_at, lookup, name_of, namespace_of
 from policies.kubernetes.pods import MalformedPodError, Pod, resources_in_claim
 from policies.quota.charging import narrow_demands, origin_of
-from policies.quota.demands.bills import bill
+from policies.quota.demands.bills import bill, gpus_by_kind
 from policies.quota.demands.claims import demands_of_claim, holdings_of_claim
 from policies.quota.demands.classes import classes
 from policies.quota.demands.device_kinds import node_kinds, visible_kinds
 from policies.quota.demands.pods import holdings_of_pod, priority_class_of
-from policies.quota.ledger.open_charges import add_amounts, larger_amounts, sum_amounts
+from policies.quota.ledger.gpu_hours import GPUKind
+from policies.quota.ledger.open_charges import ZERO, add_amounts, larger_amounts, sum_amounts
 from policies.quota.ledger.recount import Counted, SharedClaims
 from policies.rules.charges import OWN, Bill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from fractions import Fraction
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
@@ -46,6 +48,15 @@ def largest_memory(view: ClusterView) -> int:
     return max((ceil(kind.memory / kind.gpus) for kind in visible_kinds(view) if kind.memory and kind.gpus), default=0)
 
 
+class Measured(NamedTuple):
+    """The amounts of some demands."""
+
+    amounts: Amounts
+    """By limit."""
+    gpus: Mapping[tuple[str, str], Fraction]
+    """By product and MIG profile, whatever the limits are."""
+
+
 class Measure:
     """Computes the amounts of granted demands, also if products or memory are unknown.
 
@@ -56,16 +67,16 @@ class Measure:
         """Keep the quota and the view. Unknown products count even if the quota refuses them."""
         self._quota = replace(quota, unknown_products="WorstCase")
         self._largest = view.derive(largest_memory)
-        self._known: dict[tuple[DeviceDemand, ...], Amounts] = {}
+        self._known: dict[tuple[DeviceDemand, ...], Measured] = {}
 
-    def amounts(self, demands: Iterable[DeviceDemand]) -> Amounts:
-        """The largest possible amounts of the demands, by limit."""
+    def measure(self, demands: Iterable[DeviceDemand]) -> Measured:
+        """The largest possible amounts of the demands."""
         demands = tuple(demands)
         found = self._known.get(demands)
         if found is None:
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
-            found = self._known[demands] = self._bill(demands)
+            found = self._known[demands] = Measured(self._bill(demands), gpus_by_kind(demands))
         return found
 
     def _bill(self, demands: tuple[DeviceDemand, ...]) -> Amounts:
@@ -128,6 +139,8 @@ class _Seen:
 
     document: Object
     counted: Counted
+    gpus: Mapping[tuple[str, str], Fraction]
+    """Those that it uses by product and MIG profile, or requests while it has none; of a pod without those in claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +224,27 @@ class Counter:
         own = (pod.counted.amounts if pod.unclaimed is None else pod.unclaimed for pod in bound)
         return sum_amounts([*own, *(claim.got for claim in self._claims.values())])
 
+    def gpus(self) -> dict[GPUKind, Fraction]:
+        """The GPUs of the pods and claims of the last count, each once, however the quota limits them."""
+        times: dict[tuple[str, int], tuple[Mapping[tuple[str, str], Fraction], int]] = {}
+        claims = (claim for claim in self._claims.values() if not self._is_with_pod(claim))
+        for seen in (*self._pods.values(), *claims):
+            alike = namespace_of(seen.document), id(seen.gpus)
+            times[alike] = seen.gpus, times.get(alike, (seen.gpus, 0))[1] + 1
+        found: dict[GPUKind, Fraction] = {}
+        for (namespace, _), (gpus, count) in times.items():
+            for named, amount in gpus.items():
+                kind = GPUKind(namespace, *named)
+                found[kind] = found.get(kind, ZERO) + count * amount
+        return found
+
+    def _is_with_pod(self, claim: _SeenClaim) -> bool:
+        """True if the devices of a claim are still among the extended resources of its pod."""
+        if claim.origin is None or claim.origin.piece != OWN:
+            return False
+        pod = self._pods.get(claim.origin.pod)
+        return pod is not None and not pod.counted.ended and pod.unclaimed is None
+
     def shares(self, charged: Iterable[str], view: ClusterView) -> Mapping[str, SharedClaims]:
         """The claims that pods of the last count share with their PodGroups, by the uids of these pods.
 
@@ -275,17 +309,18 @@ class _Work:
         try:
             pod = Pod.read(document)
         except MalformedPodError:
-            return _SeenPod(document, Counted(*named), (), "", is_bound=False, made={})
+            return _SeenPod(document, Counted(*named), {}, (), "", is_bound=False, made={})
         is_over = has_ended(document)
         got = () if is_over else holdings_of_pod(pod, self.terms.view, self.terms.settings)
         claims = frozenset(entry["name"] for entry in pod.resource_claims if "name" in entry)
-        counted = Counted(*named, amounts=self.measure.amounts(got), ended=is_over, claims=claims)
+        amounts, gpus = self.measure.measure(got)
+        counted = Counted(*named, amounts=amounts, ended=is_over, claims=claims)
         made, claimed = _made_by_status(document.get("status")), resources_in_claim(document.get("status"))
-        seen = _SeenPod(document, counted, got, priority_class_of(pod), pod.is_past_scheduling, made)
+        seen = _SeenPod(document, counted, gpus, got, priority_class_of(pod), pod.is_past_scheduling, made)
         if is_over or not pod.is_past_scheduling or not claimed:
             return seen
-        unclaimed = holdings_of_pod(pod, self.terms.view, self.terms.settings, claimed)
-        return replace(seen, unclaimed=self.measure.amounts(unclaimed))
+        unclaimed = self.measure.measure(holdings_of_pod(pod, self.terms.view, self.terms.settings, claimed))
+        return replace(seen, gpus=unclaimed.gpus, unclaimed=unclaimed.amounts)
 
     def claim(self, document: Object, origin: _Origin | None, own: tuple[DeviceDemand, ...] | None) -> _SeenClaim:
         """The amounts of a claim.
@@ -301,12 +336,12 @@ class _Work:
             # A forged origin only closes the charge of the forger's pod early, which gains nothing.
             owner, piece = made.uid, made.piece
         got, amounts = self._amounts(document, origin, own)
-        counted = Counted(uid_of(document), "ResourceClaim", name_of(document), owner, piece, amounts)
-        return _SeenClaim(document, counted, origin, got)
+        counted = Counted(uid_of(document), "ResourceClaim", name_of(document), owner, piece, amounts.amounts)
+        return _SeenClaim(document, counted, amounts.gpus, origin, got)
 
     def _amounts(
         self, claim: Object, origin: _Origin | None, own: tuple[DeviceDemand, ...] | None
-    ) -> tuple[Amounts, Amounts]:
+    ) -> tuple[Amounts, Measured]:
         """The amounts of the allocated devices of a claim, and the amounts that it counts for.
 
         They are the same only if it was made for a bound pod. Any other claim is deallocated when its pods end, and the next
@@ -314,17 +349,19 @@ class _Work:
         """
         terms, priority_class = self.terms, None if origin is None else origin.priority_class
         is_allocated = Claim(claim).allocation is not None
-        got: Amounts = {}
+        got = Measured({}, {})
         if is_allocated:
-            got = self.measure.amounts(holdings_of_claim(claim, terms.view, terms.settings, priority_class))
+            got = self.measure.measure(holdings_of_claim(claim, terms.view, terms.settings, priority_class))
             if origin is not None and origin.is_bound:
-                return got, got
+                return got.amounts, got
         key = marshal.dumps((claim.get("apiVersion"), claim.get("spec")), 2), priority_class
         if key not in self.requested:
             self.requested[key] = demands_of_claim(claim, terms.view, terms.settings, priority_class).demands
         demands = self.requested[key]
-        requested = self.measure.amounts(demands if own is None else narrow_demands(demands, own))
-        return got, larger_amounts(got, requested) if is_allocated else requested
+        requested = self.measure.measure(demands if own is None else narrow_demands(demands, own))
+        if not is_allocated:
+            return {}, requested
+        return got.amounts, Measured(larger_amounts(got.amounts, requested.amounts), got.gpus)
 
 
 def _shares(pod: Object, view: ClusterView) -> SharedClaims | None:

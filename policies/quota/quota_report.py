@@ -191,7 +191,8 @@ class QuotaReport:
 _MOST_NAMED = 10
 _LONG = timedelta(minutes=5)
 """Reservations of objects that were never stored end after two minutes; stored objects are seen within seconds."""
-_LEADER = "see whether gpu-admission runs and has a leader (kubectl describe lease gpu-admission -n gpu-admission)"
+LEADER = "see whether gpu-admission runs and has a leader (kubectl describe lease gpu-admission -n gpu-admission)"
+"""The advice where quotas are not counted."""
 
 
 def remarks_on(report: QuotaReport, ledger: Ledger, here: Ledger | None, *, is_stored: bool) -> Iterator[str]:
@@ -231,7 +232,7 @@ def _not_counted(report: QuotaReport, names: list[str]) -> str:
         fate = "is refused for now (429)"
     return (
         f"{format_list(names, len(names))} {'has' if one else 'have'} not been counted yet, so what counts in {'it' if one else 'them'} "
-        f"{fate}; that takes seconds after a limit is written: if it stays so, {_LEADER}"
+        f"{fate}; that takes seconds after a limit is written: if it stays so, {LEADER}"
     )
 
 
@@ -264,7 +265,7 @@ def _old(each: LimitUse, here: Ledger) -> str:
     reserved = f" and {scale.text(each.reserved)} reserved" if each.reserved else ""
     return (
         f"existing pods and claims use {found} of {each.limit.name}, but the status says "
-        f"{used} used{reserved}; if that is still so in a minute, the quota is not counted: {_LEADER}"
+        f"{used} used{reserved}; if that is still so in a minute, the quota is not counted: {LEADER}"
     )
 
 
@@ -274,7 +275,7 @@ def _waiting_text(old: list[Reservation]) -> str:
     made = "; whether its controller makes claims" if first.claims_awaited else ""
     return (
         f"{first.kind} {first.name} has been waiting for {_minutes(first.age or _LONG)}{more}; an object that was never stored "
-        f"is given up after two: {_LEADER}{made}"
+        f"is given up after two: {LEADER}{made}"
     )
 
 

@@ -57,7 +57,7 @@ RUNS = {
 RARE = {
     "explain": {"WaitRow"},
     "plan": {"FoundPlace", "MemoryEstimate", "PlannedEviction", "Refusal"},
-    "quota": {"GrantRoom", "Headroom", "LimitRoom", "Problem"},
+    "quota": {"DayHours", "GrantRoom", "Headroom", "Hours", "KindHours", "LimitRoom", "Problem", "QuotaHours"},
 }
 """Types that are not in these documents; tests of the commands print them."""
 SAMPLES = {

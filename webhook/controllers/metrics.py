@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from certs.rotation import CHANGES
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from certs.rotation import ChangeKind
+    from policies.quota.ledger.gpu_hours import GPUKind, GPUs
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota
     from webhook.ledger import LedgerKey
@@ -127,6 +128,7 @@ class QuotaMetrics(Collector):
             "quota_expired_charges", "Charges that were dropped because their object does not exist."
         )
         self._rows: dict[LedgerKey, tuple[_Row, ...]] = {}
+        self._seconds: dict[LedgerKey, dict[GPUKind, Fraction]] = {}
         registry.register(self)
 
     def count_drift(self, objects: int) -> None:
@@ -136,6 +138,12 @@ class QuotaMetrics(Collector):
     def count_expired(self, charges: int) -> None:
         """Count charges that were dropped."""
         self._expired.inc(charges)
+
+    def count_gpu_seconds(self, key: LedgerKey, grown: GPUs) -> None:
+        """Count GPU seconds that were written into the status of a quota."""
+        sums = self._seconds.setdefault(key, {})
+        for kind, seconds in grown.items():
+            sums[kind] = sums.get(kind, ZERO) + seconds
 
     def show(self, key: LedgerKey, quota: Quota, ledger: Ledger) -> None:
         """Export the limits of a quota and their usage."""
@@ -151,12 +159,13 @@ class QuotaMetrics(Collector):
     def forget(self, key: LedgerKey | None = None) -> None:
         """Drop the amounts of a quota, or of all."""
         if key is None:
-            self._rows = {}
+            self._rows, self._seconds = {}, {}
         else:
             self._rows.pop(key, None)
+            self._seconds.pop(key, None)
 
     def collect(self) -> Iterable[Metric]:
-        """The current amounts."""
+        """The current amounts, and the GPU seconds."""
         family = GaugeMetricFamily(
             "gpu_admission_quota",
             "Limits of GPUQuotas (hard) and their usage (used, reserved), in GPUs, bytes or devices.",
@@ -179,7 +188,25 @@ class QuotaMetrics(Collector):
                     family.add_metric((key.namespace, *labels), value)
                 else:
                     groups.add_metric((key.name, *labels), value)
-        return family, groups
+        hours = CounterMetricFamily(
+            "gpu_admission_gpu_seconds",
+            "GPU seconds that pods and claims of namespaces with a GPUQuota were counted for since this replica leads.",
+            None,
+            ("namespace", "product", "profile"),
+        )
+        of_groups = CounterMetricFamily(
+            "gpu_admission_group_gpu_seconds",
+            "The same by GPUQuotaGroup; of a namespace that has a GPUQuota as well, gpu_admission_gpu_seconds_total has them, too.",
+            None,
+            ("group", "namespace", "product", "profile"),
+        )
+        for key, sums in sorted((key, dict(sums)) for key, sums in self._seconds.copy().items()):
+            for kind, seconds in sorted(sums.items()):
+                if key.namespace:
+                    hours.add_metric((key.namespace, kind.product, kind.profile), float(seconds))
+                else:
+                    of_groups.add_metric((key.name, *kind), float(seconds))
+        return family, groups, hours, of_groups
 
 
 def _lent_amounts(shown: Mapping[LedgerKey, tuple[_Row, ...]]) -> Iterator[tuple[str, tuple[str, str, str], float]]:

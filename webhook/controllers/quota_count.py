@@ -15,6 +15,7 @@ from policies.kubernetes.objects import lookup, with_conditions
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.counter import Counter
 from policies.quota.ledger.allowances import has_allowance
+from policies.quota.ledger.gpu_hours import GPUHours
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.recount import Snapshot, ready_condition, recount, says_that_all_have_seen
@@ -22,6 +23,7 @@ from policies.quota.ledger.status import Versions
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN
 from webhook.cluster.answers import APIError, BadAnswer, Silent, status_error
+from webhook.cluster.clockwork import rfc3339
 from webhook.cluster.lists import PAGE, get_if_exists, raw_pages
 from webhook.cluster.live import generation_of
 from webhook.cluster.resources import RESOURCES
@@ -31,6 +33,7 @@ from webhook.cluster.watched_kinds import watched_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
@@ -240,8 +243,8 @@ class Count:
     """The state after the last count."""
     conditions: Sequence[Object]
     """The conditions other than Ready."""
-    time: str
-    """Now, in RFC 3339."""
+    now: datetime
+    """In UTC."""
     gone: Callable[[Iterable[OpenCharge]], Collection[str]]
     """Returns the UIDs of those charges whose objects were created and deleted."""
     foreign: Versions | None = None
@@ -262,6 +265,10 @@ class Count:
     """The UIDs of the counted objects."""
     uncharged: tuple[str, ...] = field(default=(), init=False)
     """The names of new objects without a charge."""
+    hours_before: GPUHours | None = field(default=None, init=False)
+    """The GPU hours of the ledger; None if it never held GPUs."""
+    hours: GPUHours | None = field(default=None, init=False)
+    """Those of the result."""
 
     def make(self, ledger: Ledger, quota: Quota, document: Object) -> Ledger:
         """The counted ledger; the same object if nothing needs to be written.
@@ -295,12 +302,24 @@ class Count:
             after = without_charges(charges, after)
         ready = ready_condition(after, quota, guesses_memory=self.terms.guesses_memory, began_anew=self.began_anew)
         wanted = ready, *self.conditions
-        conditions = with_conditions(after.conditions, wanted, generation_of(document), self.time)
+        conditions = with_conditions(after.conditions, wanted, generation_of(document), rfc3339(self.now))
         after = self.ledger = replace(after, conditions=tuple(conditions))
         is_observed = lookup(document, ("status", "observedGeneration")) == generation_of(document)
-        if is_observed and after.holds_the_same(ledger) and after.conditions == ledger.conditions and not is_foreign:
+        is_same = after.holds_the_same(ledger) and after.conditions == ledger.conditions
+        if self._sum_hours(ledger) and is_observed and is_same and not is_foreign:
             return ledger
+        after = self.ledger = replace(after, hours="" if self.hours is None else self.hours.text)
         return after
+
+    def _sum_hours(self, ledger: Ledger) -> bool:
+        """Sum the GPU hours up to now; returns True if they need not be written."""
+        before, gpus = GPUHours.of_text(ledger.hours), self.kept.counter.gpus()
+        begun = before or (GPUHours(self.now.replace(microsecond=0), {}) if gpus else None)
+        self.hours_before = before
+        self.hours = None if begun is None else begun.with_count(gpus, self.now, self.kept.counted_at)
+        if self.hours is None or before is None:
+            return self.hours is before
+        return self.hours.now == before.now and not before.is_due(self.now)
 
     def _snapshot(self, ledger: Ledger) -> Snapshot:
         charged = {
@@ -389,6 +408,8 @@ class Kept:
     """The state of a quota between two rounds."""
 
     uid: str
+    counted_at: datetime
+    """When a leader last found that the stored ledger counts what there is."""
     spec: tuple[Object, Quota] | None = None
     """The last parsed object, and its quota."""
     counter: Counter = field(default_factory=Counter)
@@ -403,6 +424,8 @@ class Kept:
     """The input of the last count that had nothing to write."""
     ledger: Ledger = field(default_factory=Ledger)
     """The last counted ledger."""
+    hours: GPUHours | None = None
+    """Its GPU hours as they are stored."""
     last_close: float = -math.inf
     """When charges were closed by a write that changed nothing else, by the monotonic clock."""
     closable_since: float | None = None

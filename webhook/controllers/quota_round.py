@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.admission import warm
 from policies.devices.pod_groups import POD_GROUP
+from policies.kubernetes.names import PREFIX
 from policies.kubernetes.objects import lookup, mapping_at, name_of, namespace_of, with_conditions
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.counter import Terms
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
+    from policies.quota.ledger.gpu_hours import GPUHours
     from policies.quota.ledger.open_charges import OpenCharge
     from policies.quota.limits.quota import Quota
     from policies.rules.settings import GPUAdmissionPolicy
@@ -62,6 +65,8 @@ _logger = logging.getLogger("gpu_admission.controllers")
 
 _MEMBERSHIP = (GROUP, CLUSTER_QUOTA, "Namespace")
 """The kinds from which the namespaces of a group follow."""
+_COUNTED_AT = f"{PREFIX}counted-at"
+"""The annotation with the time of the round whose versions are beside it."""
 _AT_ONCE = 4
 _COUNT_SECONDS = 120.0
 _TRIES = 3
@@ -97,9 +102,9 @@ class QuotaRound:
     clockwork: Clockwork = field(default_factory=Clockwork)
     """Time."""
     counted: Mapping[str, str] = field(default_factory=dict, init=False)
-    """Annotations of the leader's Lease: the next leader need not know of deletions before these versions. They are those of
-    the last complete round but one, because the cache of GPUQuotas may have shown a charge late; before, those from which
-    this leader knows of deletions."""
+    """Annotations of the leader's Lease: the next leader need not know of deletions before these versions, and GPU hours are
+    known up to this time. They are those of the last complete round but one, because the cache of GPUQuotas may have shown a
+    charge late; before, those from which this leader knows of deletions."""
     _reached: Mapping[str, str] = field(default_factory=dict, init=False)
     """The versions of the last complete round."""
     _lists: Lists = field(init=False)
@@ -131,8 +136,11 @@ class QuotaRound:
         if knows_groups:
             stored |= {LedgerKey.of_group(name_of(each)): each for each in self.view.known_objects(GROUP)}
         if not self.counted:
-            self.counted = await self._lists.note_deletions(self.inherited())
-        begun = self._lists.versions()
+            inherited = self.inherited()
+            self.counted = await self._lists.note_deletions(inherited)
+            if _COUNTED_AT in inherited:
+                self.counted = {**self.counted, _COUNTED_AT: inherited[_COUNTED_AT]}
+        begun = {**self._lists.versions(), _COUNTED_AT: self._time()}
         if stored:
             await run_spread(partial(warm, self.view), _COUNT_SECONDS)
         for key in self._kept.keys() - stored.keys():
@@ -183,7 +191,11 @@ class QuotaRound:
         gone = self._lists.gone(kept.ledger.reservations)
         groups = [each for namespace in namespaces for each in self.view.known_objects(POD_GROUP, namespace)]
         basis = Basis(document, both, gone, namespaces, groups, terms.facts, enforced)
-        is_counted = basis.is_like(kept.settled) or await self._count(key, kept, terms, basis)
+        now = self.clockwork.now()
+        is_settled = basis.is_like(kept.settled) and not (kept.hours is not None and kept.hours.is_due(now))
+        is_counted = is_settled or await self._count(key, kept, terms, basis)
+        if is_counted:
+            kept.counted_at = now
         if is_new and is_counted:
             kept.awaited = {}
         await self._expire(key, kept, terms, basis)
@@ -196,7 +208,8 @@ class QuotaRound:
         if kept is None:
             was_seen = says_that_all_have_seen(Ledger.read(document).conditions)
             awaited = {} if was_seen else {key.kind: str(lookup(document, ("metadata", "resourceVersion")))}
-            kept = self._kept[key] = Kept(str(lookup(document, ("metadata", "uid"))), awaited=awaited)
+            uid = str(lookup(document, ("metadata", "uid")))
+            kept = self._kept[key] = Kept(uid, _time_counted(self.counted), awaited=awaited)
         if not key.namespace:
             self._note_members(kept, document)
         return kept
@@ -258,16 +271,17 @@ class QuotaRound:
                 terms,
                 kept,
                 basis.conditions,
-                self._time(),
+                self.clockwork.now(),
                 self._lists.gone,
                 foreign,
                 allowances,
             )
             after = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
             is_written = after is not before
-            must_be_soon = bool(allowances) or _is_awaited(kept, count, before)
+            hours_due = count.hours_before is not None and count.hours_before.is_due(count.now)
+            must_be_soon = bool(allowances) or hours_due or _is_awaited(kept, count, before)
             if is_written and not must_be_soon and self._may_wait(kept, before, after):
-                self._take(key, kept, count)
+                self._take(key, kept, count, count.hours_before)
                 # What is kept differs from the stored ledger, so the input of an earlier count must be counted again.
                 kept.settled = None
                 return True
@@ -275,10 +289,12 @@ class QuotaRound:
                 self._forget(key)
                 return False
             if is_written:
+                if count.hours is not None:
+                    self.metrics.count_gpu_seconds(key, count.hours.growth(count.hours_before))
                 kept.closable_since = None
                 kept.last_close = self.clockwork.clock() if _only_closes(before, after) else kept.last_close
             if not count.outdated:
-                self._take(key, kept, count)
+                self._take(key, kept, count, count.hours if is_written else count.hours_before)
                 kept.settled = None if is_written else replace(basis, both=both)
                 return not count.is_behind
             foreign = count.ledger.counted
@@ -297,7 +313,7 @@ class QuotaRound:
         since = kept.closable_since if has_allowance(before) else kept.last_close
         return now < since + _CLOSE_SECONDS
 
-    def _take(self, key: LedgerKey, kept: Kept, count: Count) -> None:
+    def _take(self, key: LedgerKey, kept: Kept, count: Count, hours: GPUHours | None) -> None:
         """Keep the result of a count, and report uncharged objects."""
         if count.is_behind:
             return
@@ -306,7 +322,7 @@ class QuotaRound:
                 "the ledger was counted from newer lists than the API server has; the count started again",
                 extra={"fields": {"quota": key.label}},
             )
-        kept.known, kept.ledger, kept.began_anew = count.uids, count.ledger, count.began_anew
+        kept.known, kept.ledger, kept.began_anew, kept.hours = count.uids, count.ledger, count.began_anew, hours
         self.metrics.show(key, count.terms.quota, count.ledger)
         if count.uncharged and not (key.namespace and self._exempt(key.namespace)):
             self.metrics.count_drift(len(count.uncharged))
@@ -389,6 +405,14 @@ class QuotaRound:
 
     def _time(self) -> str:
         return rfc3339(self.clockwork.now())
+
+
+def _time_counted(annotations: Mapping[str, str]) -> datetime:
+    """The time of the last complete round by the leader's Lease; long ago if there is none."""
+    try:
+        return datetime.fromisoformat(annotations.get(_COUNTED_AT, "")).astimezone(UTC)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def _group(document: Object) -> Group:

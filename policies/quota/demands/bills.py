@@ -14,7 +14,7 @@ from policies.quota.limits.selectors import EVERYTHING, Match, Selector
 from policies.rules.charges import Bill, Charge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from policies.quota.limits.quota import Limit, Quota
     from policies.rules.charges import ChargeRequest, DeviceDemand, DeviceKind, Unit
@@ -111,6 +111,25 @@ def bill(demands: Iterable[DeviceDemand], quota: Quota) -> Bill | UnknownProduct
         if total:
             amounts[limit.name] = total
     return Bill(amounts, _amounts_by_unit(demands))
+
+
+def gpus_by_kind(demands: Iterable[DeviceDemand]) -> Mapping[tuple[str, str], Fraction]:
+    """The GPUs of demands by product and MIG profile, each demand as the largest devices that it can get.
+
+    A product or profile is empty if those devices have several.
+    """
+    found: dict[tuple[str, str], Fraction] = {}
+    for demand in demands:
+        sizes = {
+            kind: choice.count * kind.gpus for choice in demand.choices for kind in _possible(choice) if choice.count
+        }
+        most = max(sizes.values(), default=Fraction(0))
+        products = {kind.product for kind, size in sizes.items() if size == most}
+        profiles = {kind.profile for kind, size in sizes.items() if size == most}
+        if most:
+            named = products.pop() if len(products) == 1 else "", profiles.pop() if len(profiles) == 1 else ""
+            found[named] = found.get(named, Fraction(0)) + most
+    return found
 
 
 def _amounts_by_unit(demands: Iterable[DeviceDemand]) -> dict[Unit, Fraction]:

@@ -139,6 +139,8 @@ class Ledger:
     """Kept, so that writing a charge does not remove the reconciler's conditions."""
     namespaces: tuple[str, ...] = ()
     """Those that the ledger of a group counts, sorted; kept likewise."""
+    hours: str = ""
+    """The text of its `GPUHours`; kept likewise."""
 
     @classmethod
     def read(cls, document: Object | None, known: Ledger | None = None) -> Ledger:
@@ -150,7 +152,10 @@ class Ledger:
         """
         status, before = lookup(document, ("status",)), None if known is None else known.reservations
         namespaces = tuple(each for each in items_at(status, ("namespaces",)) if isinstance(each, str))
-        ledger = cls(conditions=read_conditions(status), namespaces=namespaces)
+        hours = lookup(status, ("hours",))
+        ledger = cls(
+            conditions=read_conditions(status), namespaces=namespaces, hours=hours if isinstance(hours, str) else ""
+        )
         try:
             ledger = replace(ledger, counted=read_counted(status))
             ledger = replace(ledger, reservations=read_charges(status, before))
@@ -313,6 +318,8 @@ class Ledger:
             status["counted"] = {"pods": ledger.counted.pods, "claims": ledger.counted.claims}
         if ledger.namespaces:
             status["namespaces"] = list(ledger.namespaces)
+        if ledger.hours:
+            status["hours"] = ledger.hours
         if ledger.conditions:
             status["conditions"] = list(ledger.conditions)
         return status

@@ -170,7 +170,7 @@ def _each(status: Any, field: str, read: Callable[[Any], _Item]) -> list[_Item]:
 
 def _limit(item: Any) -> tuple[str, Count]:
     used, key = lookup(item, ("used",)), lookup(item, ("key",))
-    return _text(item, "name"), Count(key if isinstance(key, str) else "", None if used is None else _amount(used))
+    return _text(item, "name"), Count(key if isinstance(key, str) else "", None if used is None else read_amount(used))
 
 
 def read_charge(item: Any, pieces: Mapping[str, Bill] | None = None) -> OpenCharge:
@@ -208,10 +208,15 @@ def _amounts(item: Any, field: str) -> dict[str, Fraction]:
     found = lookup(item, (field,))
     if not isinstance(found, dict | None):
         raise GarbageError(f"{field} must be a mapping")
-    return {str(name): _amount(amount) for name, amount in (found or {}).items()}
+    return {str(name): read_amount(amount) for name, amount in (found or {}).items()}
 
 
-def _amount(value: Any) -> Fraction:
+def read_amount(value: Any) -> Fraction:
+    """An amount that a status has as text.
+
+    Raises:
+        GarbageError: It is none.
+    """
     if not isinstance(value, str) or not _AMOUNT.fullmatch(value):
         raise GarbageError("an amount must be a number")
     return _fraction(value)

@@ -1,6 +1,7 @@
 """The namespace `team-a` of a sandbox, caches that a test updates, and the counter of its quota."""
 
 import contextlib
+from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
 
@@ -211,7 +212,10 @@ async def replica(team, tmp_path, midnight):
             kubeconfig = tmp_path / "kubeconfig"
             kubeconfig.write_text(team.sandbox.kubeconfig())
             client = await APIClient.connect(str(kubeconfig), environ={})
-            caches = QuotaCaches(client, Clockwork(clock=lambda: team.seconds, now=lambda: midnight))
+            clockwork = Clockwork(
+                clock=lambda: team.seconds, now=lambda: midnight + timedelta(seconds=team.seconds - 1000)
+            )
+            caches = QuotaCaches(client, clockwork)
             stack.push_async_callback(client.close)
             stack.push_async_callback(caches.writer.close)
             return caches

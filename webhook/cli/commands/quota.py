@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,20 @@ if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
 
 
+def _days(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    """The number of days in a text such as `30d`."""
+    if value is None:
+        return None
+    from policies.quota.ledger.gpu_hours import MOST_DAYS
+
+    found = re.fullmatch("([0-9]{1,2})d", value)
+    if found is None or not 1 <= int(found[1]) <= MOST_DAYS:
+        raise click.BadParameter(
+            f"write a number of days such as 30d, at most {MOST_DAYS}d: quotas keep no more. Found: {value[:80]}"
+        )
+    return int(found[1])
+
+
 @click.command("quota")
 @files_option("a cluster's GPUQuotas, namespaces, nodes, pods and ResourceClaims, instead of a running cluster.")
 @cluster_options
@@ -22,6 +37,12 @@ if TYPE_CHECKING:
     metavar="FILE|KIND/NAME",
     shell_complete=complete_from("objects", or_paths=True),
     help="Show how many more of this pod, claim or workload fit. Can be repeated.",
+)
+@click.option(
+    "--since",
+    callback=_days,
+    metavar="DAYS",
+    help="Show the GPU hours of the last days in UTC, today included: 1d to 32d.",
 )
 @output_option("bars and tables", "the same with exact amounts")
 @click.option(
@@ -37,6 +58,7 @@ def command(
     *,
     source: ClusterOptions,
     fit: tuple[str, ...],
+    since: int | None,
     output: str,
     compiles: bool,
 ) -> None:
@@ -68,19 +90,39 @@ def command(
       gpu-admission quota --fit pod/train -n team-a
       gpu-admission quota --fit train.yaml -n team-a
 
+    With --since, shows the GPU hours by product and MIG profile that quotas counted, as their statuses have them: 4 pods with a
+    quarter of a GPU for an hour are one GPU hour. Time in which no replica counted is named, and has none.
+
+    \b
+    The GPU hours of 30 days:
+      gpu-admission quota --since 30d -n team-a
+
     With -n, the right to list gpuquotas in that namespace is enough; the output says what is missing without the right to
     list pods, resourceclaims or nodes.
 
     Exit code: 0 if every quota is counted and within its limits, or no quota exists; 1 if a quota is over a limit, not
     counted, or cannot be read; with --fit 0 if at least one more of everything fits, else 1; with --compile 0 if every
-    limit has a form, else 1; 2 if the cluster or the input cannot be read; 3 if gpu-admission has an internal error; please
+    limit has a form, else 1; with --since 0; 2 if the cluster or the input cannot be read; 3 if gpu-admission has an internal error; please
     report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     from webhook.cli.reports.quota_reports import as_json, headroom_text, report_quotas_of_files, text
 
     source.check()
-    if fit and compiles:
-        raise click.UsageError("--fit and --compile print different things; give one of them")
+    chosen = [name for name, given in {"--fit": fit, "--since": since, "--compile": compiles}.items() if given]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} print different things; give one of them")
+    if since:
+        with Progress():
+            if source.cluster:
+                from webhook.cli.reports.gpu_hours import hours_of_files
+
+                hours = hours_of_files(since, source)
+            else:
+                from webhook.cli.reports.live_quotas import report_hours
+
+                hours = report_hours(since, source)
+        click.echo(hours.json if output == "json" else hours.text())
+        return
     if fit:
         from webhook.cli.explain.explanations import headroom_json, headrooms_of
 

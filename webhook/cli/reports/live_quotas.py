@@ -20,6 +20,7 @@ from policies.quota.limits.quota import GROUP
 from policies.quota.quota_report import COUNTED_FROM, QUOTA
 from policies.rules.settings import DEFAULTS
 from webhook.cli.options import check_namespace_exists
+from webhook.cli.reports.gpu_hours import hours_of_view
 from webhook.cli.reports.quota_reports import (
     WITHOUT,
     NativeQuotas,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
+    from webhook.cli.reports.gpu_hours import HoursReport
     from webhook.cluster.client import APIClient
 
 
@@ -93,6 +95,25 @@ async def _report_quotas(client: APIClient, namespace: str, chosen: GPUAdmission
     of_group = report_quotas_of_view(ManifestsView([*facts[1:], *teams]), policy, namespace, ())
     note = "you may list pods of one namespace only, so what others hold of the group is not shown"
     return replace(found, reports=(*found.reports, *of_group.reports), notes=(*found.notes, note))
+
+
+def report_hours(days: int, source: ClusterOptions) -> HoursReport:
+    """Report the GPU hours of the last days of a running cluster, today included.
+
+    Raises:
+        NoClusterError: The cluster cannot be read.
+        NoNamespaceError: The namespace does not exist.
+    """
+    return run_connected(source, lambda client: _report_hours(client, source.namespace, days))
+
+
+async def _report_hours(client: APIClient, namespace: str, days: int) -> HoursReport:
+    facts = [await _list_quotas(client, namespace), *await list_namespaces(client, namespace)]
+    groups = await list_trimmed(client, GROUP)
+    if isinstance(groups, Unreadable):
+        gap = f"{groups.clause}, so the GPU hours of groups are not shown"
+        return hours_of_view(ManifestsView(facts), namespace, days, [gap], is_live=True)
+    return hours_of_view(ManifestsView([*facts, groups]), namespace, days, (), is_live=True)
 
 
 _TEAMS = (CLUSTER_QUOTA, GROUP)
