@@ -6,7 +6,7 @@ import click
 import pytest
 
 from release.project import version
-from webhook.cli.commands.serve import command
+from webhook.cli.commands.serve import serve_command
 from webhook.controllers.replica_config import EXPLAIN_SERVICE
 from webhook.server.config import ServerConfig
 from webhook.server.metrics import Metrics
@@ -38,19 +38,19 @@ def flags(container):
 
 
 def test_every_flag_exists_and_takes_its_value(flags):
-    options = {option.removeprefix("--"): each for each in command.params for option in each.opts}
+    options = {option.removeprefix("--"): each for each in serve_command.params for option in each.opts}
     for flag, value in flags.items():
-        options[flag].type_cast_value(click.Context(command), value)
+        options[flag].type_cast_value(click.Context(serve_command), value)
 
 
 def test_every_variable_is_read(container):
-    read = {option.envvar for option in command.params} | set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
+    read = {option.envvar for option in serve_command.params} | set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
     assert {each["name"] for each in container["env"]} <= read
 
 
 def test_ports_meet(one, container, flags):
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    defaults = {option.name: option.default for option in command.params}
+    defaults = {option.name: option.default for option in serve_command.params}
     assert ports == {
         "webhook": int(flags["port"]),
         "probes": int(flags["probe-port"]),
