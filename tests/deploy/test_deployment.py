@@ -44,7 +44,9 @@ def test_every_flag_exists_and_takes_its_value(flags):
 
 
 def test_every_variable_is_read(container):
-    read = {option.envvar for option in serve_command.params} | set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
+    read = {option.envvar for option in serve_command.params} | set(
+        re.findall(r"\$\((\w+)\)", " ".join(container["args"]))
+    )
     assert {each["name"] for each in container["env"]} <= read
 
 
