@@ -472,10 +472,8 @@ def decodable_values(subject: Subject) -> Iterator[Problem]:
 
     Nothing else is checked of a part that has the wrong type. A null counts as a field that is not there.
     """
-    for found in nvidia_configs(subject):
-        for wrong in found.schema_problems:
-            if wrong.kind == "type":
-                yield Problem(wrong.path, wrong.message, wrong.remedy)
+    problems = (wrong for found in nvidia_configs(subject) for wrong in found.schema_problems)
+    yield from (Problem(each.path, each.message, each.remedy) for each in problems if each.kind == "type")
 
 
 def _remedy(found: NvidiaConfig, wrong: SchemaProblem, inner: FieldPath) -> str:
@@ -485,8 +483,7 @@ def _remedy(found: NvidiaConfig, wrong: SchemaProblem, inner: FieldPath) -> str:
     if wrong.remedy.startswith(("write ", "move ")):
         return wrong.remedy
     schema = SCHEMAS[found.kind]
-    place = next((place for place in _places(schema, FieldPath()) if place[-1] == name), None)
-    if place is not None:
+    if place := next((place for place in _places(schema, FieldPath()) if place[-1] == name), None):
         parent = FieldPath(place[:-1])
         return f"write it under {parent}" if parent else "write it beside apiVersion and kind"
     for step in inner[:-1]:

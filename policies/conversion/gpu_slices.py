@@ -26,7 +26,8 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.labels import Subject, device_predicate, profile_is
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.predicates import TRUE, CapacityIs, Predicate, Shareable, all_of, attribute_of, negate
+from policies.nvidia.number_predicates import CapacityIs
+from policies.nvidia.predicates import TRUE, Predicate, Shareable, all_of, attribute_of, negate
 from policies.nvidia.wish_words import as_sold, read_least_memory
 
 if TYPE_CHECKING:

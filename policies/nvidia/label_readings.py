@@ -7,19 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.predicates import (
-    FALSE,
-    TRUE,
-    CapacityIs,
-    MemoryWithin,
-    Predicate,
-    Present,
-    ProfileSlices,
-    TextIn,
-    VersionIs,
-    VersionPart,
-    all_of,
-)
+from policies.nvidia.number_predicates import CapacityIs, MemoryWithin, VersionIs, VersionPart
+from policies.nvidia.predicates import FALSE, TRUE, Predicate, Present, ProfileSlices, TextIn, all_of
 from policies.nvidia.products import Product
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")

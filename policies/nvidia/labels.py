@@ -35,18 +35,8 @@ from policies.nvidia.label_readings import (
     profile_is,
 )
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.predicates import (
-    FALSE,
-    CapacityIs,
-    MemoryWithin,
-    Predicate,
-    ProductLike,
-    TextIn,
-    VersionAtLeast,
-    all_of,
-    any_of,
-    negate,
-)
+from policies.nvidia.number_predicates import CapacityIs, MemoryWithin, VersionAtLeast
+from policies.nvidia.predicates import FALSE, Predicate, ProductLike, TextIn, all_of, any_of, negate
 from policies.nvidia.wish_words import driver_text, pair_text
 
 if TYPE_CHECKING:

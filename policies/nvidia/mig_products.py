@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.kubernetes.names import format_list
 from policies.nvidia.identifiers import COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry, Layout, Match, MIGProfile
 from policies.nvidia.products import Product
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,3 +304,35 @@ def mig_size(product: str, mig: MIGProduct | None, profile: MIGProfile, memory: 
     )
     percent = _LEAST.get(shape.memory_slices, _LEAST_OF_MORE)
     return MIGSize(max(share // _UNIT - 1, 1) * _UNIT, engines, (least * percent // 100, most))
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """The memory of MIG devices of one profile, in MiB."""
+
+    profile: str
+    memory: int
+    least: int
+    """The least that is possible."""
+    most: int
+    """The most that is possible."""
+
+    @classmethod
+    def of(cls, sizes: Mapping[MIGProfile, MIGSize]) -> tuple[MemoryEstimate, ...]:
+        """The estimates among sizes."""
+        return tuple(
+            cls(str(profile), size.memory, *size.bounds)
+            for profile, size in sizes.items()
+            if size.memory is not None and size.bounds is not None
+        )
+
+    def __str__(self) -> str:
+        """`MIG 1g.10gb (8.6 to 10 GiB)`."""
+        least, most = (f"{amount / 1024:.1f}".removesuffix(".0") for amount in (self.least, self.most))
+        return f"MIG {self.profile} ({least} to {most} GiB)"
+
+
+def estimates_clause(estimates: Iterable[MemoryEstimate]) -> str:
+    """The estimates as a clause; empty if there are none."""
+    found = sorted(set(map(str, estimates)))
+    return f"the memory of {format_list(found, 3)} is estimated" if found else ""

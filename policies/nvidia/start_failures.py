@@ -1,17 +1,25 @@
 """The table of failures that keep a bound pod from starting.
 
 Every row has the text that a kubelet, a driver of NVIDIA or a container runtime writes, the cause, and what to do.
-docs/pod-starts.md is printed from it.
+docs/pod-starts.md is printed from it. `driver_failures` has the rows of NVIDIA's DRA driver.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import printable, shorten
+from policies.nvidia.driver_failures import (
+    DELETE,
+    DOMAIN_PLUGIN,
+    DRIVER_FAILURES,
+    FREED,
+    LOGS,
+    PLUGINS_OF_NODE,
+    KnownFailure,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,45 +29,10 @@ _KUBELET = "kubernetes pkg/kubelet/"
 _DRA = f"{_KUBELET}cm/dra/manager.go"
 _DEVICES = f"{_KUBELET}cm/devicemanager/manager.go"
 _CLAIMS = "dynamic-resource-allocation resourceclaim/resourceclaim.go"
-_DRIVER = "dra-driver-nvidia-gpu cmd/"
-_GPU = f"{_DRIVER}gpu-kubelet-plugin/"
-_DOMAIN = f"{_DRIVER}compute-domain-kubelet-plugin/"
 _TOOLKIT = "nvidia-container-toolkit "
 
-_DELETE = "delete the pod, so that it, or the one that its controller makes, is scheduled anew: kubectl delete pod {pod} -n {namespace}"
-_DELETE_CLAIM = (
-    "delete the pod and the claim, so that devices that exist are allocated: "
-    "kubectl delete pod/{pod} resourceclaim/{claim} -n {namespace}"
-)
-_LOGS = "read the log of the driver's kubelet plugin on node {node}"
-_PLUGINS_OF_NODE = (
-    "look at the pods of the GPU software there: kubectl get pods -A -o wide --field-selector spec.nodeName={node}"
-)
-_FREED = "the kubelet has the driver unprepare it, and tries every minute"
 _LONGEST_NAME = 120
 """Characters of a group of a text."""
-
-
-@dataclass(frozen=True)
-class KnownFailure:
-    """A row of the table: a text that keeps a pod from starting, its cause, and what to do."""
-
-    text: str
-    """A regular expression for the part of the message that is the cause."""
-    cause: str
-    """A clause. In braces: the named groups of the text, `node`, `pod`, `namespace`, `claim` for the claim that was prepared,
-    `holder` for the claim with the uid in `claim_uid`, and `reserved` for the pods of the claim in `claim`."""
-    source: str
-    """The file and the function that format the text."""
-    remedy: str = ""
-    """An imperative for the author of the pod; empty if the author can do nothing."""
-    administrator: str = ""
-    """The remedy for an administrator, which follows "an administrator can"; empty if there is none."""
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """The text, compiled."""
-        return re.compile(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +52,12 @@ KNOWN_FAILURES = (
         r"DRA driver (?P<driver>\S+) is not registered",
         "the kubelet of node {node} has no plugin of driver {driver}: its pod does not run there, or starts again",
         f"{_KUBELET}cm/dra/plugin/dra_plugin_manager.go GetPlugin",
-        administrator=_PLUGINS_OF_NODE,
+        administrator=PLUGINS_OF_NODE,
     ),
     KnownFailure(
         r"old ResourceClaim with same name (?P<claim>\S+) and different UID (?P<claim_uid>\S+) still exists",
         "node {node} still has the devices prepared for an earlier claim {claim}, whose pod was deleted by force; "
-        + _FREED,
+        + FREED,
         f"{_DRA} prepareResources",
         administrator="restore the driver's kubelet plugin on node {node}, without which the claim stays prepared",
     ),
@@ -92,13 +65,13 @@ KNOWN_FAILURES = (
         r"pod (?P<name>\S+) \((?P<uid>\S+)\) is not allowed to use ResourceClaim (?P<claim>\S+) \((?P<claim_id>\S+)\)",
         "claim {claim} is not reserved for this pod{reserved}: no scheduler bound the pod, or the claim was released for it",
         f"{_DRA} prepareResources",
-        remedy=f"remove spec.nodeName if the manifest has it; {_DELETE}",
+        remedy=f"remove spec.nodeName if the manifest has it; {DELETE}",
     ),
     KnownFailure(
         r"fetch ResourceClaim (?P<claim>\S+): (?P<error>.*)not found",
         "claim {claim} was deleted after the pod got its node, and a bound pod gets no other",
         f"{_DRA} prepareResources",
-        remedy=_DELETE,
+        remedy=DELETE,
     ),
     KnownFailure(
         r"fetch ResourceClaim (?P<claim>\S+): (?P<error>.+)",
@@ -110,7 +83,7 @@ KNOWN_FAILURES = (
         r"ResourceClaim (?P<claim>[^\s:]+): not allocated",
         "claim {claim} has no devices: the pod got its node without a scheduler that allocates claims",
         f"{_KUBELET}cm/dra/claiminfo.go newClaimInfoFromClaim",
-        remedy=f"remove spec.nodeName if the manifest has it; {_DELETE}",
+        remedy=f"remove spec.nodeName if the manifest has it; {DELETE}",
     ),
     KnownFailure(
         r"ResourceClaim not created yet",
@@ -122,7 +95,7 @@ KNOWN_FAILURES = (
         r"ResourceClaim (?P<home>\S+)/(?P<claim>\S+) was not created for Pod (?P<name>\S+) \((?:Pod is not owner|neither Pod nor PodGroup (?P<group>\S+) is the owner)\)",
         "claim {claim} has the name of the pod's claim and belongs to another pod, such as an earlier one of this name",
         f"{_CLAIMS} IsForPod",
-        remedy=_DELETE,
+        remedy=DELETE,
     ),
     KnownFailure(
         r"checkpoint ResourceClaim (?:cache|state): (?P<error>.+)",
@@ -130,187 +103,13 @@ KNOWN_FAILURES = (
         f"{_DRA} prepareResources",
         administrator="look at the disk of node {node} that has /var/lib/kubelet",
     ),
-    # NVIDIA's driver for GPUs.
-    KnownFailure(
-        r"requested device (?P<device>\S+) is already allocated to different claim (?P<claim_uid>\S+)",
-        "{device} of node {node} is still prepared for {holder}; " + _FREED,
-        f"{_GPU}device_state.go validateNoOverlappingPreparedDevices; the same of compute-domain-kubelet-plugin",
-        administrator="read in the log of the driver's kubelet plugin on node {node} why it does not unprepare the other claim",
-    ),
-    KnownFailure(
-        r"requested device (?P<device>\S+) has conflicting configuration with already prepared claim (?P<claim_uid>\S+)",
-        "{device} is shared with {holder}, whose config differs",
-        f"{_GPU}device_state.go validateNoOverlappingPreparedDevices",
-        remedy="write the same config in both claims, or request a device that is not shared",
-    ),
-    KnownFailure(
-        r"(?:allocatable not found for (?:vfio )?device|requested device is not allocatable:) \"?(?P<device>[^\s\"]+)\"?",
-        "{device} was allocated, and the driver of node {node} does not know it any more: the GPU is gone, or MIG or the driver "
-        "changed since",
-        f"{_GPU}device_state.go prepareDevices, getConfigResultsMap; {_DOMAIN}device_state.go getConfigResultsMap",
-        remedy=_DELETE_CLAIM,
-    ),
-    KnownFailure(
-        r"MPS control daemon is not yet ready|waiting for MPS control daemon to come online|control daemon not yet ready",
-        "the MPS control daemon of the claim does not run yet on node {node}; the kubelet tries again",
-        f"{_GPU}device_state.go applySharingConfig; {_GPU}sharing.go AssertReady",
-        administrator="look at the Deployments mps-control-daemon-* in the namespace of the DRA driver",
-    ),
-    KnownFailure(
-        r"MPS is not yet supported when using featureGates\.DynamicMIG=true"
-        r"|MPS sharing is not supported when consumable shares is enabled",
-        "the claim requests MPS, which the driver of this cluster refuses beside another feature that is on",
-        f"{_GPU}device_state.go applySharingConfig",
-        remedy="request time-slicing in the config of the claim, or no sharing",
-        administrator="turn DynamicMIG or consumable shares of the DRA driver off",
-    ),
-    KnownFailure(
-        r"error (?:starting MPS control daemon|getting MPS configuration): (?P<error>.+)",
-        "the driver of node {node} cannot start the MPS control daemon of the claim",
-        f"{_GPU}device_state.go applySharingConfig",
-        administrator=_LOGS,
-    ),
-    KnownFailure(
-        r"error (?:getting|setting) timeslice config for requests (?P<error>.+)|error setting (?:compute mode|time slice): (?P<setting_error>.+)",
-        "the driver of node {node} cannot set the compute mode or the time slice of the GPU",
-        f"{_GPU}device_state.go applySharingConfig; {_GPU}sharing.go SetTimeSlice",
-        administrator="run nvidia-smi on node {node}: the GPU does not accept the setting",
-    ),
-    KnownFailure(
-        r"error creating MIG device: (?P<error>.+)",
-        "the driver of node {node} cannot create the MIG device: something else divided the GPU, or MIG is off",
-        f"{_GPU}device_state.go prepareDevices",
-        remedy=_DELETE,
-        administrator="compare nvidia-smi mig -lgi on node {node} with the claims; only the DRA driver may divide these GPUs",
-    ),
-    KnownFailure(
-        r"unprepare failed for partially prepared claim (?P<error>.+)",
-        "the driver of node {node} cannot undo a first attempt to prepare the claim",
-        f"{_GPU}device_state.go Prepare",
-        administrator=_LOGS,
-    ),
-    KnownFailure(
-        r"gpu device \"(?P<device>[^\"]+)\" has open fds by process\(es\)|timed out waiting for gpu to be free",
-        "the GPU must be free to be bound to vfio, and processes on node {node} use it",
-        f"{_GPU}vfio-device.go WaitForGPUFree",
-        administrator="end the processes on node {node} that have the GPU open, such as DCGM and nvidia-persistenced",
-    ),
-    KnownFailure(
-        r"IOMMU is not enabled in the kernel|failed to load module \"(?P<module>vfio[^\"]*)\""
-        r"|failed to find driver directory for vfio module",
-        "node {node} cannot pass GPUs through: its kernel has no IOMMU, or lacks the vfio module",
-        f"{_GPU}vfio-device.go NewVfioPciManager, Configure, getVfioDriverName",
-        administrator="turn the IOMMU of node {node} on, and load vfio-pci",
-    ),
-    KnownFailure(
-        r"(?:refusing partition activation|activating fabric partition \d+|does not match any FM partition)",
-        "the GPUs of the claim are no partition that Fabric Manager can activate on node {node}",
-        f"{_GPU}device_state.go activateFabricPartition, resolveFabricPartition",
-        remedy="request as many GPUs as a partition of the machine has, such as 1, 2, 4 or 8",
-        administrator=_LOGS,
-    ),
-    KnownFailure(
-        r"contains (?P<count>\d+) VFIO device groups, but at most one is supported per claim",
-        "the claim has {count} groups of vfio devices, and the driver takes one for each claim",
-        f"{_GPU}device_state.go prepareDevices",
-        remedy="request the vfio devices in one request, or in several claims",
-    ),
-    KnownFailure(
-        r"cannot apply (?P<config>\w+) to (?:device|request):? (?P<error>.+)",
-        "the config {config} of the claim is for another kind of device than the one that was allocated",
-        f"{_GPU}device_state.go validateDeviceConfigType; {_DOMAIN}device_state.go getConfigResultsMap",
-        remedy="name in the config the requests that it is for, and write the config of their kind of device",
-    ),
-    KnownFailure(
-        r"error (?:decoding config parameters|validating (?:GPU )?config|normalizing config|getting opaque device configs): "
-        r"(?P<error>.+)",
-        "the driver refuses the config of the claim: {error}",
-        f"{_GPU}device_state.go GetOpaqueDeviceConfigs, normalizeAndValidateConfig; the same of compute-domain-kubelet-plugin",
-        remedy="correct the config of the claim or its template, which gpu-admission review checks; then delete pod and claim",
-    ),
-    KnownFailure(
-        r"unable to create CDI spec file for claim: (?P<error>.+)|failed to create CDI spec: (?P<spec_error>.+)",
-        "the driver of node {node} cannot write the CDI file of the claim",
-        f"{_GPU}device_state.go Prepare, cdi.go CreateClaimSpecFile; {_DOMAIN}device_state.go Prepare",
-        administrator="look at /var/run/cdi on node {node}, which must be writable, and at the log of the driver's kubelet plugin",
-    ),
-    KnownFailure(
-        r"unable to (?:get|update|create) checkpoint: (?P<error>.+)",
-        "the driver of node {node} cannot read or write its record of prepared claims",
-        f"{_GPU}device_state.go Prepare; {_DOMAIN}device_state.go Prepare",
-        administrator=(
-            "look at the plugin's folder in /var/lib/kubelet/plugins on node {node}: a full disk, or a file of a newer version"
-        ),
-    ),
-    KnownFailure(
-        r"error acquiring prep/unprep lock: (?P<error>.+)",
-        "the driver of node {node} prepares or frees other claims for more than 10 seconds; the kubelet tries again",
-        f"{_GPU}driver.go nodePrepareResource; {_DOMAIN}driver.go nodePrepareResource",
-        administrator=f"{_LOGS}, if it persists",
-    ),
-    # NVIDIA's driver for ComputeDomains and their IMEX channels.
-    KnownFailure(
-        r"channel (?P<channel>\d+) already allocated by claim (?P<claim_uid>\S+)",
-        "IMEX channel {channel} of node {node} belongs to {holder}; a node gives each channel to one claim",
-        f"{_DOMAIN}device_state.go assertImexChannelNotAllocated",
-        remedy="end the other pod, or keep pods of ComputeDomains on different nodes",
-    ),
-    KnownFailure(
-        r"current node not ready in ComputeDomain",
-        "the ComputeDomain waits for the IMEX daemon of node {node}",
-        f"{_DOMAIN}computedomain.go AssertComputeDomainReady",
-        remedy="look at its status: kubectl get computedomains -n {namespace} -o yaml",
-        administrator="look at the pods of the ComputeDomain's DaemonSet in the namespace of the DRA driver",
-    ),
-    KnownFailure(
-        r"host nvidia-imex daemon (?:not ready|readiness check failed): (?P<error>.+)|\(is nvidia-imex installed on this node\?\)",
-        "the IMEX daemon of node {node}, which the administrator runs (imex.mode hostManaged), is not ready",
-        f"{_DOMAIN}nvlib.go checkHostIMEXReady",
-        administrator="start nvidia-imex on node {node}, with IMEX_CMD_UNIX_DOMAIN_PATH set to the socket that the driver asks",
-    ),
-    KnownFailure(
-        r"channel (?P<channel>\d+) out of range \(node has (?P<count>\d+) IMEX channels\)"
-        r"|\"(?P<device>[^\"]+)\" is not an allocatable IMEX channel device",
-        "node {node} does not have the IMEX channel that was allocated",
-        f"{_DOMAIN}device_state.go applyComputeDomainChannelConfigHostManaged",
-        administrator="compare NVreg_CreateImexChannel0 and the number of channels of the driver on all nodes",
-    ),
-    KnownFailure(
-        r"the ResourceClaim's namespace is different than the ComputeDomain's namespace",
-        "the claim names a ComputeDomain of another namespace",
-        f"{_DOMAIN}computedomain.go AssertComputeDomainNamespace",
-        remedy="create a ComputeDomain in namespace {namespace}, and use the claim template that it makes",
-    ),
-    KnownFailure(
-        r"(?:ComputeDomain|compute domain) not found: (?P<domain>\S+)",
-        "the ComputeDomain with uid {domain} of the claim was deleted",
-        f"{_DOMAIN}computedomain.go AssertComputeDomainReady, GetCDIContainerEditsCommon",
-        remedy="create the ComputeDomain and the pod anew; a claim keeps the uid of its ComputeDomain",
-    ),
-    KnownFailure(
-        r"label already exists for a different ComputeDomain",
-        "node {node} belongs to another ComputeDomain, and can be in one only",
-        f"{_DOMAIN}computedomain.go AddNodeLabel",
-        remedy="end the pods of the other ComputeDomain on this node, or keep this one off it",
-    ),
-    KnownFailure(
-        r"ComputeDomain daemon claims are not supported when imex\.mode=hostManaged",
-        "the claim is for the IMEX daemon of a ComputeDomain, which the administrator runs (imex.mode hostManaged)",
-        f"{_DOMAIN}device_state.go applyComputeDomainDaemonConfig",
-        administrator="remove the DaemonSet that is left from the other mode",
-    ),
-    KnownFailure(
-        r"stale prepare for claim (?P<claim>\S+): claim prepare was already aborted",
-        "the driver of node {node} has given up on this claim, because its pod was being deleted",
-        f"{_DOMAIN}device_state.go Prepare",
-        remedy=_DELETE,
-    ),
+    *DRIVER_FAILURES,
     # The kubelet, about the answer of a driver.
     KnownFailure(
         r"NodePrepareResources skipped (?P<count>\d+) ResourceClaims",
         "a driver gave no answer about {count} claims in 45 seconds; NVIDIA's driver does so while the ComputeDomain of the claim is "
         "not ready on node {node}",
-        f"{_DRA} prepareResources; {_DOMAIN}driver.go PrepareResourceClaims",
+        f"{_DRA} prepareResources; {DOMAIN_PLUGIN}driver.go PrepareResourceClaims",
         remedy="look at the ComputeDomain: kubectl get computedomains -n {namespace} -o yaml",
         administrator="look at its IMEX daemons, the pods of its DaemonSet in the namespace of the DRA driver",
     ),
@@ -318,13 +117,13 @@ KNOWN_FAILURES = (
         r"NodePrepareResources: rpc error: code = DeadlineExceeded",
         "a driver did not answer in 45 seconds; NVIDIA's driver waits so long for IMEX daemons, MPS and MIG devices",
         f"{_KUBELET}cm/dra/plugin/dra_plugin.go NodePrepareResources",
-        administrator=_LOGS,
+        administrator=LOGS,
     ),
     KnownFailure(
         r"NodePrepareResources: rpc error: code = Unavailable",
         "the kubelet cannot reach the driver's plugin on node {node}: it starts again, or hangs",
         f"{_KUBELET}cm/dra/plugin/dra_plugin.go NodePrepareResources",
-        administrator=_PLUGINS_OF_NODE,
+        administrator=PLUGINS_OF_NODE,
     ),
     # Device plugins.
     KnownFailure(
@@ -337,7 +136,7 @@ KNOWN_FAILURES = (
         r"invalid allocation request for \"?(?P<resource>[^\s\"]+)\"?: invalid request: unknown device: (?P<device>\S+)",
         "the kubelet of node {node} chose device {device}, which the device plugin does not have any more",
         "k8s-device-plugin internal/plugin/server.go Allocate; internal/rm/rm.go ValidateRequest",
-        remedy=_DELETE,
+        remedy=DELETE,
         administrator="restart the device plugin on node {node}, so that it registers the devices that exist",
     ),
     KnownFailure(
@@ -351,42 +150,42 @@ KNOWN_FAILURES = (
         "the kubelet of node {node} had {left} free healthy {resource} and needed {count}: a device became unhealthy, or belongs to a "
         "pod that is still ending, after the scheduler chose the node",
         f"{_DEVICES} devicesToAllocate",
-        remedy=_DELETE,
+        remedy=DELETE,
         administrator="compare capacity and allocatable of {resource} on node {node}; a difference is unhealthy devices",
     ),
     KnownFailure(
         r"cannot allocate unregistered device (?P<resource>\S+?)(?:,|$)",
         "the device plugin of {resource} had not registered with the kubelet of node {node}, such as after a reboot",
         f"{_DEVICES} devicesToAllocate",
-        remedy=_DELETE,
-        administrator=_PLUGINS_OF_NODE,
+        remedy=DELETE,
+        administrator=PLUGINS_OF_NODE,
     ),
     KnownFailure(
         r"no healthy devices present; cannot allocate unhealthy devices (?P<resource>\S+?)(?:,|$)",
         "every {resource} of node {node} was unhealthy, or its device plugin had just stopped",
         f"{_DEVICES} devicesToAllocate",
-        remedy=_DELETE,
+        remedy=DELETE,
         administrator="read the log of the device plugin on node {node}, which names the XID of an unhealthy GPU",
     ),
     KnownFailure(
         r"previously allocated devices are no longer healthy; cannot allocate unhealthy devices (?P<resource>\S+?)(?:,|$)",
         "a {resource} that the pod had before node {node} started again is unhealthy",
         f"{_DEVICES} devicesToAllocate",
-        remedy=_DELETE,
+        remedy=DELETE,
         administrator="read the log of the device plugin on node {node}, which names the XID of an unhealthy GPU",
     ),
     KnownFailure(
         r"unknown Device Plugin (?P<resource>\S+?)(?:,|$)",
         "the device plugin of {resource} stopped on node {node} while the kubelet admitted the pod",
         f"{_DEVICES} allocateContainerResources",
-        remedy=_DELETE,
-        administrator=_PLUGINS_OF_NODE,
+        remedy=DELETE,
+        administrator=PLUGINS_OF_NODE,
     ),
     KnownFailure(
         r"device plugin (?:GetPreferredAllocation|PreStartContainer) rpc failed with err: (?P<error>.+)",
         "the device plugin of node {node} failed while the kubelet asked it which devices to give",
         f"{_DEVICES} callGetPreferredAllocationIfAvailable, callPreStartContainerIfNeeded",
-        remedy=_DELETE,
+        remedy=DELETE,
         administrator="read the log of the device plugin on node {node}",
     ),
     KnownFailure(
@@ -395,13 +194,13 @@ KNOWN_FAILURES = (
         "node {node} had {capacity} {resource}, of which other pods use {used}, when its kubelet admitted the pod: the scheduler was "
         "passed over (spec.nodeName), or a device became unhealthy meanwhile",
         f"{_KUBELET}lifecycle/predicate.go Admit, InsufficientResourceError.Error",
-        remedy=f"remove spec.nodeName if the manifest has it; {_DELETE}",
+        remedy=f"remove spec.nodeName if the manifest has it; {DELETE}",
     ),
     KnownFailure(
         r"(?:Pod Scope )?Resources cannot be allocated with Topology locality",
         "the Topology Manager of node {node} admits only pods whose GPUs and CPUs are on one NUMA node, and the free ones are not",
         f"{_KUBELET}cm/topologymanager/topology_manager.go TopologyAffinityError.Error",
-        remedy=f"request fewer GPUs or CPUs in a container, or {_DELETE}",
+        remedy=f"request fewer GPUs or CPUs in a container, or {DELETE}",
         administrator="set topologyManagerPolicy of node {node} to best-effort",
     ),
     # Container runtimes, CDI and NVIDIA's Container Toolkit.
@@ -434,7 +233,7 @@ KNOWN_FAILURES = (
         r"nvidia-container-cli(?:\.real)?: device error: (?P<error>[^\\\n]*)",
         "a GPU that the container was given does not exist on node {node} any more",
         "libnvidia-container src/cli/configure.c configure_command",
-        remedy=f"remove NVIDIA_VISIBLE_DEVICES from the container if it is set there; {_DELETE}",
+        remedy=f"remove NVIDIA_VISIBLE_DEVICES from the container if it is set there; {DELETE}",
         administrator="run nvidia-smi -L on node {node}, and restart the device plugin",
     ),
     KnownFailure(

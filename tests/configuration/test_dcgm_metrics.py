@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.configuration.config_maps.dcgm_metrics import FIELDS, STRINGS, CSVError, meant_field, read_records
+from policies.configuration.config_maps.dcgm_metrics import CSVError, read_records
+from policies.nvidia.dcgm_fields import FIELDS, STRINGS, meant_field
 from tests.findings import plain_text
 
 CONFIG_MAP = {

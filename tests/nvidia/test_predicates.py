@@ -4,21 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.nvidia.number_predicates import CapacityIs, MemoryWithin, VersionAtLeast, VersionIs, VersionPart
 from policies.nvidia.predicates import (
     FALSE,
     TRUE,
     AllOf,
     AnyOf,
-    CapacityIs,
-    MemoryWithin,
     Not,
     Present,
     ProductLike,
     ProfileSlices,
     TextIn,
-    VersionAtLeast,
-    VersionIs,
-    VersionPart,
     all_of,
     any_of,
     cel_string,

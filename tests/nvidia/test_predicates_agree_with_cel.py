@@ -7,19 +7,15 @@ from celpy import celtypes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from policies.nvidia.number_predicates import CapacityIs, MemoryWithin, VersionAtLeast, VersionIs, VersionPart
 from policies.nvidia.predicates import (
     AllOf,
     AnyOf,
-    CapacityIs,
-    MemoryWithin,
     Not,
     Present,
     ProductLike,
     ProfileSlices,
     TextIn,
-    VersionAtLeast,
-    VersionIs,
-    VersionPart,
     all_of,
     any_of,
     cel_string,

@@ -10,7 +10,6 @@ from policies.fleet.device_plugin import WORKLOADS
 from policies.fleet.offers import (
     Cut,
     Hardware,
-    MemoryEstimate,
     NodeState,
     estimated_sizes,
     measured_sizes,
@@ -40,7 +39,7 @@ from policies.nvidia.identifiers import (
 from policies.nvidia.mig import is_for_machines, parse_resource
 from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_parted import GPUModel, GPUState, apply_entries
-from policies.nvidia.mig_products import PRODUCTS, device_ids
+from policies.nvidia.mig_products import PRODUCTS, MemoryEstimate, device_ids
 from policies.nvidia.releases import NVIDIAFeature
 from policies.outcome import Certainty
 
@@ -153,7 +152,9 @@ def node_change(
     if not unknown:
         hardware, cut = shown or (Hardware("", 0, None, None), Cut(0))
         return _known_change(change, transition, hardware, cut, found)
-    found.changed["Node", "", name] = _without_gpus(node)
+    offered = mapping_at(node, ("status", "allocatable"))
+    without = {each: "0" if parse_resource(each) is not None else amount for each, amount in offered.items()}
+    found.changed["Node", "", name] = {**node, "status": {**mapping_at(node, ("status",)), "allocatable": without}}
     found.changed.update((slice_key(each), _without_devices(each)) for each in slices)
     reasons = change.reasons or ("its configuration changes",)
     return replace(change, reasons=reasons, unknown=unknown, certainty=Certainty.UNKNOWN)
@@ -460,12 +461,6 @@ def _same_offers(old: Object, new: Object) -> bool:
         {name: value for name, value in labels_of(node).items() if not name.endswith(".memory")} for node in (old, new)
     ]
     return _resources(old) == _resources(new) and labels[0] == labels[1]
-
-
-def _without_gpus(node: Object) -> Object:
-    offered = mapping_at(node, ("status", "allocatable"))
-    kept = {name: "0" if parse_resource(name) is not None else amount for name, amount in offered.items()}
-    return {**node, "status": {**mapping_at(node, ("status",)), "allocatable": kept}}
 
 
 def _offers(node: Object, slices: Sequence[Object]) -> str:

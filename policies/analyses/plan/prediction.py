@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from policies.analyses.migrate.migrated_cluster import claim_key, claimed_pod, claims_of_pods, free_devices
 from policies.analyses.plan.node_changes import ChangedObjects, has_gpus, node_change
 from policies.analyses.plan.node_configuration import Configurations
-from policies.fleet.offers import estimates_clause
 from policies.fleet.offers.published import slice_key
 from policies.fleet.operands import cluster_classes
 from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.view import ChangedView
+from policies.nvidia.mig_products import estimates_clause
 from policies.outcome import Situation
 
 if TYPE_CHECKING:

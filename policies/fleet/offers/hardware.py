@@ -16,7 +16,6 @@ from policies.fleet.offers.shown import (
     labelled_number,
     parse_number,
 )
-from policies.kubernetes.names import format_list
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at
 from policies.kubernetes.quantities import quantity_or_none
@@ -466,32 +465,6 @@ def config_by_labels(labels: Mapping[str, str]) -> PluginConfig:
     return PluginConfig({"sharing": {kind: {**shared, "resources": resources}}})
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryEstimate:
-    """The memory of MIG devices of one profile, in MiB."""
-
-    profile: str
-    memory: int
-    least: int
-    """The least that is possible."""
-    most: int
-    """The most that is possible."""
-
-    @classmethod
-    def of(cls, sizes: Mapping[MIGProfile, MIGSize]) -> tuple[MemoryEstimate, ...]:
-        """The estimates among sizes."""
-        return tuple(
-            cls(str(profile), size.memory, *size.bounds)
-            for profile, size in sizes.items()
-            if size.memory is not None and size.bounds is not None
-        )
-
-    def __str__(self) -> str:
-        """`MIG 1g.10gb (8.6 to 10 GiB)`."""
-        least, most = (f"{amount / 1024:.1f}".removesuffix(".0") for amount in (self.least, self.most))
-        return f"MIG {self.profile} ({least} to {most} GiB)"
-
-
 def estimated_sizes(hardware: Hardware, state: NodeState) -> Mapping[MIGProfile, MIGSize]:
     """The MIG devices of a state whose memory is estimated, because no GPU shows it.
 
@@ -509,9 +482,3 @@ def possible_hardware(hardware: Hardware, sizes: Mapping[MIGProfile, MIGSize]) -
     """The hardware with the least, and with the most memory that is possible; nothing without estimates."""
     ends = ({profile: size.bounds[end] for profile, size in sizes.items() if size.bounds} for end in (0, 1))
     return tuple(hardware.with_memory(memory) for memory in ends) if sizes else ()
-
-
-def estimates_clause(estimates: Iterable[MemoryEstimate]) -> str:
-    """The estimates as a clause; empty if there are none."""
-    found = sorted(set(map(str, estimates)))
-    return f"the memory of {format_list(found, 3)} is estimated" if found else ""

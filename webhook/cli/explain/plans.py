@@ -19,10 +19,10 @@ from policies.analyses.plan import (
     plan_change,
     plan_json,
 )
-from policies.fleet.offers import estimates_clause
 from policies.kubernetes.names import format_count, format_list, format_ranges, with_capital
 from policies.kubernetes.objects import in_namespace
 from policies.kubernetes.view import UNKNOWN, ChangedView
+from policies.nvidia.mig_products import estimates_clause
 from policies.outcome import Outcome, Situation
 from policies.rules.decision import Severity
 from policies.rules.request import Request
