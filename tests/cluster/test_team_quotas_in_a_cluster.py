@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from policies.quota.ledger.gpu_hours import GPUHours, total_seconds
 from policies.quota.ledger.status import charge_items
 from testbed import manifests
 from testbed.waiting import until
@@ -126,3 +127,22 @@ def test_groups_are_deleted_with_their_quota(cluster, research):
     assert cluster.delete("ClusterGPUQuota", quota).accepted
     until(lambda: group(cluster, f"{quota}.blue").code == 404, "the group is gone")
     assert cluster.create(manifests.pod(team, gpus=4)).accepted
+
+
+def test_gpu_hours_of_a_pod_are_summed_for_its_namespace_and_its_tenant(cluster, research):
+    quota, key = research(8)
+    team = limited(cluster, member(cluster, key, "blue"), 8)
+    holds(cluster, f"{quota}.blue", team)
+    ledgers = [("GPUQuota", "gpu", team), ("GPUQuotaGroup", f"{quota}.blue", "")]
+    assert cluster.create(manifests.pod(team, "one", gpus=2)).accepted
+
+    def summed(is_held):
+        found = [GPUHours.read(cluster.get(*each).object) for each in ledgers]
+        return all(each is not None and bool(each.now) == is_held for each in found) and found
+
+    until(lambda: summed(is_held=True), "both hold the pod")
+    assert cluster.delete("Pod", "one", team, gracePeriodSeconds=0).accepted
+    for each in until(lambda: summed(is_held=False), "the pod is gone"):
+        sums = total_seconds(each.days)
+        assert {kind.namespace for kind in sums} == {team}
+        assert all(seconds >= 2 for seconds in sums.values())
