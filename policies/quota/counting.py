@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.bounds import count_work
@@ -61,7 +60,9 @@ class Holding(NamedTuple):
     is_claim: bool = False
 
 
-def counted_ledger(document: Object, view: ClusterView, settings: Quotas, *, counter: Counter | None = None) -> Ledger:
+def counted_ledger(
+    document: Object, view: ClusterView, settings: Quotas, *, counters: Mapping[str, Counter] | None = None
+) -> Ledger:
     """The stored ledger of a GPUQuota, or, if some limit was never counted, one counted from the view.
 
     Existing objects count even if the quota refuses unknown products, and unknown memory counts as that of the largest GPU in
@@ -71,7 +72,7 @@ def counted_ledger(document: Object, view: ClusterView, settings: Quotas, *, cou
         document: The GPUQuota or GPUQuotaGroup.
         view: The cluster, with the pods and claims of its namespaces.
         settings: How quotas count.
-        counter: The same for further questions about the namespace: it counts only changed objects.
+        counters: One for each namespace, the same for further questions about it: they count only changed objects.
 
     Raises:
         QuotaError: the GPUQuota cannot be read.
@@ -79,11 +80,15 @@ def counted_ledger(document: Object, view: ClusterView, settings: Quotas, *, cou
     quota, ledger = parse_quota(document), Ledger.read(document)
     if all(ledger.used_amount(limit) is not None for limit in quota.limits):
         return ledger
-    listed = [_objects(each, view) for each in namespaces_of(document, view)]
-    pods = chain.from_iterable(found for found, _ in listed)
-    claims = chain.from_iterable(found for _, found in listed)
-    seen = (counter or Counter()).count(pods, claims, Terms(quota, view, settings))
-    return recount(replace(ledger, counted=None), quota, Snapshot(*seen, _NEW, _NEW)) or ledger
+    terms = Terms(quota, view, settings)
+    pods: dict[str, Counted] = {}
+    claims: dict[str, Counted] = {}
+    for namespace in namespaces_of(document, view):
+        counter = Counter() if counters is None else counters[namespace]
+        counted_pods, counted_claims = counter.count(*_objects(namespace, view), terms)
+        pods.update(counted_pods)
+        claims.update(counted_claims)
+    return recount(replace(ledger, counted=None), quota, Snapshot(pods, claims, _NEW, _NEW)) or ledger
 
 
 def decisive_ledger(document: Object, view: ClusterView, settings: Quotas) -> Ledger:

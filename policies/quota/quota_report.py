@@ -412,9 +412,9 @@ def _with_use(
     except QuotaError as error:
         return replace(report, problems=error.problems)
     settings = policy.quota
-    stored, counter = Ledger.read(document).under(quota), Counter()
-    ledger = counted_ledger(document, view, settings, counter=counter).under(quota)
-    users, held = _holders(report.namespaces, quota, view, settings, now)
+    stored, counters = Ledger.read(document).under(quota), {each: Counter() for each in report.namespaces}
+    ledger = counted_ledger(document, view, settings, counters=counters).under(quota)
+    users, held = _holders(counters, quota, view, settings, now)
     missing = _missing_kinds(view, report.namespaces)
     limits = _limits(quota, stored, ledger, users, held, is_countable="Pod" not in missing)
     is_stored = bool(lookup(document, ("metadata", "uid")))
@@ -427,7 +427,7 @@ def _with_use(
         reservations=shown_reservations(ledger, now),
     )
     anew = {**document, "status": {}}
-    here = None if missing else counted_ledger(anew, view, settings, counter=counter)
+    here = None if missing else counted_ledger(anew, view, settings, counters=counters)
     return replace(report, remarks=tuple(remarks_on(report, ledger, here, is_stored=is_stored)))
 
 
@@ -470,13 +470,12 @@ def _state(limits: Sequence[LimitUse], *, is_stored: bool) -> QuotaState:
 
 
 def _holders(
-    namespaces: Sequence[str], quota: Quota, view: ClusterView, settings: Quotas, now: datetime
+    counters: Mapping[str, Counter], quota: Quota, view: ClusterView, settings: Quotas, now: datetime
 ) -> tuple[tuple[Holder, ...] | None, Amounts]:
     """The users of a quota, and what they hold now; None if the pods of a namespace are unknown."""
-    if any(view.list("Pod", each) is UNKNOWN for each in namespaces):
+    if any(view.list("Pod", each) is UNKNOWN for each in counters):
         return None, {}
     hard = {limit.name: limit.hard for limit in quota.limits}
-    counters = {each: Counter() for each in namespaces}
     found = [
         user
         for each, counter in counters.items()
