@@ -9,7 +9,6 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.usage import Held, Usage
 from policies.devices.native_quotas import QuotaUse, counts_claims
 from policies.devices.resource_claims import Claim
@@ -200,10 +199,7 @@ class FitFinder:
         positions = {self._cluster.nodes.positions[name] for name in nodes if name in self._cluster.nodes.positions}
         if not positions:
             return shared, places
-        try:
-            survey = shared.survey.with_less_use(positions, cluster, usage)
-        except AllocationError:
-            survey = None
+        survey = shared.survey.with_less_use(positions, cluster, usage)
         if not isinstance(survey, Survey):
             # An error is reported there.
             return self._with_places(self._outcome(subject, question, self._cluster))

@@ -62,10 +62,6 @@ class AlikeNodes:
     """The first permanent mismatch of each of the nodes, else the first temporary one; None if their devices decide."""
     solution: Solution | None = None
     """The result for the devices now, if their devices decide."""
-    devices: DeviceMismatch | None = None
-    """The reason why the devices do not suffice now, if their devices decide."""
-    lasting: DeviceMismatch | None = None
-    """The reason why the devices do not suffice even if nothing is in use."""
     is_unknown: bool = False
     """True if the search was given up."""
     resources: frozenset[str] = frozenset()
@@ -157,9 +153,6 @@ class Survey:
             positions: The nodes.
             cluster: The same cluster, with less usage of the devices of these nodes.
             resource_usage: The usage of resources, also less on these nodes.
-
-        Raises:
-            AllocationError: The devices of a node that does not fit cannot be read.
         """
         other = copy(self)
         other._set_usage(cluster, resource_usage)  # noqa: SLF001 - of the same class
@@ -174,6 +167,8 @@ class Survey:
         self.checks = NodeChecks(self.problem, resource_usage)
         self._now = Solver(self.problem, cluster.usage)
         self._reasons_now = DeviceReasons(self.problem, self._now, cluster.usage, self._holders)
+        self._mismatches: dict[tuple[int, bool], DeviceMismatch | None] = {}
+        """The results of `mismatch` by the first node, and whether nothing is in use."""
 
     def visit_nodes(self, positions: Iterable[int] | None = None) -> Failure | None:
         """Check every node: those of which the checks read the same once, and devices of one shape once.
@@ -182,9 +177,6 @@ class Survey:
 
         Args:
             positions: The only nodes to check; None for all.
-
-        Raises:
-            AllocationError: The devices of a node that does not fit cannot be read.
         """
         kinds = self.checks.alike_nodes() if positions is None else ([position] for position in sorted(positions))
         by_key: defaultdict[Hashable, list[_Part]] = defaultdict(list)
@@ -209,15 +201,25 @@ class Survey:
             group.mismatches = [by_position[position] for position in group.positions]
             found.append(group)
         self.groups = found
-        for alike in self.groups:
-            if alike.is_blocked or alike.fits or alike.is_unknown:
-                continue
-            position = alike.positions[0]
-            if alike.worst is None:
-                alike.devices = self._reasons_now.mismatch(position, alike.resources)
-            if self._state_if_empty(position, alike.resources) is SolutionState.DOES_NOT_FIT:
-                alike.lasting = self._reasons_if_empty.mismatch(position, alike.resources)
         return None
+
+    def mismatch(self, alike: AlikeNodes, *, if_empty: bool = False) -> DeviceMismatch | None:
+        """The reason why the devices of alike nodes do not suffice, now or if nothing is in use; None if others decide."""
+        if alike.is_blocked or alike.fits or alike.is_unknown:
+            return None
+        position = alike.positions[0]
+        if (position, if_empty) not in self._mismatches:
+            mismatch = None
+            if not if_empty and alike.worst is None:
+                mismatch = self._reasons_now.mismatch(position, alike.resources)
+            if if_empty and self._state_if_empty(position, alike.resources) is SolutionState.DOES_NOT_FIT:
+                mismatch = self._reasons_if_empty.mismatch(position, alike.resources)
+            self._mismatches[position, if_empty] = mismatch
+        return self._mismatches[position, if_empty]
+
+    def _worst_mismatch(self, alike: AlikeNodes) -> DeviceMismatch | None:
+        """The reason that remains if nothing is in use, else that of now."""
+        return self.mismatch(alike, if_empty=True) or self.mismatch(alike)
 
     def _by_key(
         self, positions: Sequence[int], worst: NodeMismatch | None, resources: frozenset[str]
@@ -269,8 +271,40 @@ class Survey:
             of_all = self.cluster.nodes.positions.items()
             of_names = self._without(frozenset(position for name, position in of_all if name not in names))
         for alike in of_names:
-            merged.setdefault(_reason_key(alike), []).append(alike)
-        return sorted((group for each in merged.values() for group in _by_values(each)), key=_rank)
+            merged.setdefault(self._reason_key(alike), []).append(alike)
+        return sorted((group for each in merged.values() for group in self._by_values(each)), key=self._rank)
+
+    def _reason_key(self, alike: AlikeNodes) -> Hashable:
+        """A key, equal for nodes with the same worst reason."""
+        if alike.fits:
+            return "fits"
+        if alike.is_unknown:
+            return "gave up"
+        shown = self._worst_mismatch(alike)
+        if shown is None:
+            return alike.worst and (alike.worst.kind, alike.worst.key)
+        return shown.reason.kind, shown.gist, alike.fits_if_empty
+
+    def _by_values(self, groups: list[AlikeNodes]) -> list[list[AlikeNodes]]:
+        """Groups by the values that devices have where they do not match; one group if there are many."""
+        by_values: dict[Hashable, list[AlikeNodes]] = {}
+        for alike in groups:
+            shown = self._worst_mismatch(alike)
+            by_values.setdefault(shown.values if shown else (), []).append(alike)
+        return list(by_values.values()) if len(by_values) <= _MOST_VALUE_GROUPS else [groups]
+
+    def _rank(self, groups: Sequence[AlikeNodes]) -> tuple[bool, bool, bool, bool, int]:
+        first = groups[0]
+        size = sum(len(alike.positions) for alike in groups)
+        return not first.fits, not first.fits_if_empty, self._has_nothing(first), first.is_blocked, -size
+
+    def _has_nothing(self, alike: AlikeNodes) -> bool:
+        """True if the nodes have nothing at all of what they lack."""
+        if alike.is_blocked:
+            shortage = None if alike.worst is None else alike.worst.shortage
+            return shortage is not None and not shortage.allocatable
+        lasting = self.mismatch(alike, if_empty=True)
+        return lasting is not None and not lasting.has_any
 
     def names(self, groups: Iterable[AlikeNodes]) -> list[str]:
         """The names of the nodes in some groups, in the order of the cluster."""
@@ -320,8 +354,8 @@ class Survey:
         first = min(groups, key=lambda alike: alike.positions[0])
         if first.is_unknown:
             return Reason(ReasonKind.GAVE_UP, _GAVE_UP), True
-        if (known := first.lasting or first.devices) is not None:
-            return known.reason, first.lasting is not None
+        if (known := self._worst_mismatch(first)) is not None:
+            return known.reason, self.mismatch(first, if_empty=True) is not None
         # The checks of the nodes decided, so their devices were not looked at yet.
         places = sorted((position, alike.resources) for alike in groups for position in alike.positions)
         found = [self._device_mismatch(*place) for place in places[:_MOST_EXAMINED]]
@@ -356,38 +390,3 @@ class Survey:
                     positions=[position for position, _ in left],
                     mismatches=[mismatches for _, mismatches in left],
                 )
-
-
-def _reason_key(alike: AlikeNodes) -> Hashable:
-    """A key, equal for nodes with the same worst reason."""
-    if alike.fits:
-        return "fits"
-    if alike.is_unknown:
-        return "gave up"
-    if alike.is_blocked or (alike.worst is not None and alike.lasting is None):
-        return alike.worst and (alike.worst.kind, alike.worst.key)
-    shown = alike.lasting or alike.devices
-    return shown and (shown.reason.kind, shown.gist, alike.fits_if_empty)
-
-
-def _by_values(groups: list[AlikeNodes]) -> list[list[AlikeNodes]]:
-    """Groups by the values that devices have where they do not match; one group if there are many."""
-    by_values: dict[Hashable, list[AlikeNodes]] = {}
-    for alike in groups:
-        shown = alike.lasting or alike.devices
-        by_values.setdefault(shown.values if shown else (), []).append(alike)
-    return list(by_values.values()) if len(by_values) <= _MOST_VALUE_GROUPS else [groups]
-
-
-def _rank(groups: Sequence[AlikeNodes]) -> tuple[bool, bool, bool, bool, int]:
-    first = groups[0]
-    size = sum(len(alike.positions) for alike in groups)
-    return not first.fits, not first.fits_if_empty, _has_nothing(first), first.is_blocked, -size
-
-
-def _has_nothing(alike: AlikeNodes) -> bool:
-    """True if the nodes have nothing at all of what they lack."""
-    if alike.is_blocked:
-        shortage = None if alike.worst is None else alike.worst.shortage
-        return shortage is not None and not shortage.allocatable
-    return alike.lasting is not None and not alike.lasting.has_any

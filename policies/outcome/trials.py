@@ -90,7 +90,7 @@ def device_shortages(survey: Survey, *, if_empty: bool) -> list[DeviceShortage]:
     numbers = {claim.claim.name: number for number, claim in enumerate(survey.question.claims)}
     found = []
     for alike in survey.groups:
-        if (mismatch := alike.lasting if if_empty else alike.devices) is not None:
+        if (mismatch := survey.mismatch(alike, if_empty=if_empty)) is not None:
             requests = tuple(
                 RequestShortage(
                     numbers[tally.claim.name],

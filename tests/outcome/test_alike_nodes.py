@@ -76,7 +76,7 @@ def visited(pod, view, positions=None):
             alike.fits_if_empty,
             alike.is_unknown,
             alike.resources,
-            [each and each.reason for each in (alike.devices, alike.lasting)],
+            [each and each.reason for each in (survey.mismatch(alike), survey.mismatch(alike, if_empty=True))],
         )
         for alike in survey.groups
     ]
