@@ -161,11 +161,11 @@ def _is_freed(claim: Holding, ended: Collection[str]) -> bool:
 def _pods_by_node(view: ClusterView) -> Mapping[str, tuple[_Pod, ...]]:
     """The listed pods by node."""
     found: defaultdict[str, list[_Pod]] = defaultdict(list)
-    for pod in view.known_objects("Pod"):
-        resource_usage, priority = taken_by(pod), pod_priority(lookup(pod, ("spec",)), view)
-        if resource_usage is not None and priority is not UNKNOWN:
-            name = f"{namespace_of(pod)}/{name_of(pod)}"
-            found[resource_usage[0]].append(_Pod(name, priority, resource_usage[1]))
+    pods, usages = view.list("Pod"), view.derive_each("Pod", taken_by)
+    for pod, taken in () if pods is UNKNOWN or usages is UNKNOWN else zip(pods, usages, strict=True):
+        if taken is not None and (priority := pod_priority(lookup(pod, ("spec",)), view)) is not UNKNOWN:
+            node, amounts = taken
+            found[node].append(_Pod(f"{namespace_of(pod)}/{name_of(pod)}", priority, amounts))
     return {node: tuple(there) for node, there in found.items()}
 
 

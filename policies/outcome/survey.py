@@ -125,8 +125,9 @@ class Survey:
         return frozenset(
             names[position]
             for alike in self.groups
+            if alike.worst is not None
             for position, mismatches in zip(alike.positions, alike.mismatches, strict=True)
-            if mismatches and all(each.kind is ReasonKind.ONE_SHARE for each in mismatches)
+            if all(each.kind is ReasonKind.ONE_SHARE for each in mismatches)
         )
 
     @property

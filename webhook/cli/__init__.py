@@ -31,7 +31,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """The errors of a disk that is full, limited, broken or read-only. Click ends a command silently if a pipe is closed."""
 _FAILED = 3
 """The exit code of an internal error; the other codes are about the input."""
-_MANY = 100_000
+_MANY = 1_000_000
 """New objects after which a command collects garbage among them; nothing waits for it, and few are garbage."""
 _TRACE = "GPU_ADMISSION_TRACE"
 """The variable of the environment with which an internal error is shown with the place where it happened."""

@@ -205,7 +205,7 @@ class NodeGPUs:
     @property
     def unhealthy(self) -> Fraction:
         """The held devices that are reported as unhealthy."""
-        return sum((each.unhealthy for each in self.holdings), _NONE)
+        return sum((each.unhealthy for each in self.holdings if each.unhealthy), _NONE)
 
     @property
     def not_held(self) -> Fraction | None:
@@ -215,12 +215,13 @@ class NodeGPUs:
     @property
     def unusable(self) -> Fraction | None:
         """The devices that are not held and serve no pod."""
-        return None if self.not_held is None else sum((each.amount for each in self.reasons), _NONE)
+        return None if self.total is None or self.held is None else sum((each.amount for each in self.reasons), _NONE)
 
     @property
     def free(self) -> Fraction | None:
         """The devices that a pod can get now."""
-        return None if self.not_held is None or self.unusable is None else self.not_held - self.unusable
+        not_held, unusable = self.not_held, self.unusable
+        return None if not_held is None or unusable is None else not_held - unusable
 
     @property
     def is_over(self) -> bool:

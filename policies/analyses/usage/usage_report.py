@@ -270,8 +270,13 @@ def _amounts(holdings: Iterable[HeldDevices]) -> _Amounts:
 
 def sum_if_known(amounts: Iterable[Fraction | None]) -> Fraction | None:
     """The sum; None if any amount is unknown."""
-    known = list(amounts)
-    return None if None in known else sum((each for each in known if each is not None), _NONE)
+    total = _NONE
+    for each in amounts:
+        if each is None:
+            return None
+        if each:
+            total += each
+    return total
 
 
 READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice")

@@ -15,6 +15,7 @@ from policies.devices.allocation.usage import Usage
 from policies.devices.device_taint_rules import PREVENTING
 from policies.devices.resource_claims import MOST_DEVICES
 from policies.kubernetes.quantities import INT64_MAX
+from policies.nvidia.identifiers import DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -61,6 +62,10 @@ _IN_USE = Rejection(Reason.IN_USE)
 _BINDING_CONDITIONS_OFF = Rejection(Reason.BINDING_CONDITIONS_OFF)
 _OTHER_NODE = Rejection(Reason.OTHER_NODE)
 _COUNTERS_OFF = Rejection(Reason.COUNTERS_OFF)
+_OFTEN_READ = frozenset(
+    (DRIVER, name) for name in ("type", "productName", "architecture", "cudaComputeCapability", "profile")
+)
+"""Attributes that most selectors read and like GPUs have in common: all questions about them share the shapes of devices."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +97,7 @@ class Checks:
         """The checks for some claims on the devices of an index."""
         selectors = Selectors(features)
         read = selectors.reads(_expressions(claims, classes))
-        shapes = index.shapes(None if read is None else read | _attributes(claims))
+        shapes = index.shapes(None if read is None else read | _attributes(claims) | _OFTEN_READ)
         return cls(classes, features, usage, selectors, shapes)
 
     def against(self, usage: Usage) -> Checks:

@@ -215,13 +215,13 @@ class TargetNode:
     """The node for which claims are to be allocated."""
 
     def __init__(self, document: Object) -> None:
-        """Read the name and the labels of a Node."""
+        """Read the name of a Node."""
         self.name = name_of(document)
-        self._metadata = {"name": self.name, "labels": labels_of(document)}
+        self._document = document
 
     @cached_property
     def _labels(self) -> NodeIndex:
-        return NodeIndex([{"metadata": self._metadata}])
+        return NodeIndex([{"metadata": {"name": self.name, "labels": labels_of(self._document)}}])
 
     def matches(self, selection: NodeSelection) -> bool:
         """True if devices can be reached from it.

@@ -198,6 +198,8 @@ class QuotaDevice(NamedTuple):
             if share is None:
                 return replace(self.device, shared_without_limit=True)
             part = max(part, share)
+        if part == _WHOLE:
+            return self.device
         memory = None if self.device.memory is None else int(part * self.device.memory)
         return replace(self.device, gpus=self.device.gpus * part, memory=memory)
 
