@@ -62,7 +62,7 @@ class DeviceReasons:
         self._unconstrained: dict[tuple[int, int], Solver] = {}
 
     def mismatch(self, position: int, resources: frozenset[str]) -> DeviceMismatch:
-        """The first reason why the claims do not fit a node; the solver has read all of its devices without an error."""
+        """The first reason why the claims do not fit a node, whose devices the solver read without an error."""
         node, allocator = self._problem.nodes[position], self._solver.allocator(resources)
         pools, target, question = allocator.pools(node), TargetNode(node), allocator.question
         if not pools:

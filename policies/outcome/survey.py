@@ -205,7 +205,10 @@ class Survey:
         return None
 
     def mismatch(self, alike: AlikeNodes, *, if_empty: bool = False) -> DeviceMismatch | None:
-        """The reason why the devices of alike nodes do not suffice, now or if nothing is in use; None if others decide."""
+        """The reason why the devices of alike nodes do not suffice, now or if nothing is in use.
+
+        None if they do, or if something else decides.
+        """
         if alike.is_blocked or alike.fits or alike.is_unknown:
             return None
         position = alike.positions[0]
