@@ -25,10 +25,9 @@ from policies.devices.published_devices import published_devices
 from policies.kubernetes.names import closest
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.product_proposals import propose_labels
-from policies.nvidia.products import Product
+from policies.nvidia.products import KNOWN_PRODUCTS, Product
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 

@@ -8,9 +8,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import closest
-from policies.nvidia.known_products import GKE_ACCELERATORS, KNOWN_PRODUCTS, MEMORY_SIZES, SXM_PRODUCTS
 from policies.nvidia.mig_products import product_named
-from policies.nvidia.products import Product, any_matches, fold_name
+from policies.nvidia.products import (
+    GKE_ACCELERATORS,
+    KNOWN_PRODUCTS,
+    MEMORY_SIZES,
+    SXM_PRODUCTS,
+    Product,
+    any_matches,
+    fold_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

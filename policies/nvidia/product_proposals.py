@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import format_list, shown
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import has_profile
 from policies.nvidia.product_names import LONGEST_LABEL, ProductNames, differences, labels_like
-from policies.nvidia.products import Product
+from policies.nvidia.products import KNOWN_PRODUCTS, Product
 from policies.nvidia.wishes import ProductPatterns, WishError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.objects import FieldPath, items_at, lookup
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import CLOUD_LABELS, PRODUCT_LABEL, VENDOR_PREFIX
-from policies.nvidia.known_products import GKE_ACCELERATORS
 from policies.nvidia.product_proposals import propose_labels
+from policies.nvidia.products import GKE_ACCELERATORS
 from policies.placement.wish_labels import products_of_cluster
 from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity

@@ -20,11 +20,10 @@ from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.selectors import ALWAYS, Alternatives, NodeRequirement, both
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import has_profile, product_named
 from policies.nvidia.product_proposals import propose_patterns
-from policies.nvidia.products import Product, fold_name, matching_texts, spellings
+from policies.nvidia.products import KNOWN_PRODUCTS, Product, fold_name, matching_texts, spellings
 from policies.nvidia.wish_words import ProductPatterns, product_spellings
 from policies.placement.pod_wishes import PodWishes
 from policies.rules.checks import Problem, RulesOn

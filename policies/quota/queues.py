@@ -25,11 +25,10 @@ from policies.kubernetes.objects import FieldPath, items_at, lookup, mapping_at,
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL, VENDOR_PREFIX
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import IMPLICIT_PREFIX, correct_name, parse_resource
 from policies.nvidia.product_names import labels_like
 from policies.nvidia.product_proposals import propose_labels
-from policies.nvidia.products import Product
+from policies.nvidia.products import KNOWN_PRODUCTS, Product
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
 

@@ -6,8 +6,8 @@ import pytest
 
 from policies.analyses.generate.documents import GenerationError, Target
 from policies.analyses.generate.node_configurations import generate_mig, generate_sharing
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig_products import product_named
+from policies.nvidia.products import KNOWN_PRODUCTS
 from testbed import libyaml
 from tests.generate.applied_objects import commands, findings
 

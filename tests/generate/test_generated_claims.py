@@ -5,8 +5,8 @@ import pytest
 from policies.analyses.generate.documents import GenerationError
 from policies.analyses.generate.namespace_objects import ClaimWords, generate_claim
 from policies.cel import compile_selector
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig_products import PRODUCTS
+from policies.nvidia.products import KNOWN_PRODUCTS
 from testbed import libyaml
 from tests.generate.applied_objects import findings
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from policies.analyses.generate.documents import GenerationError, Target
 from policies.analyses.generate.node_configurations import generate_mig
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import Geometry, MIGProfile
 from policies.nvidia.mig_layouts import find_layouts
 from policies.nvidia.mig_products import PRODUCTS, product_named
+from policies.nvidia.products import KNOWN_PRODUCTS
 from testbed import libyaml
 from tests.generate.applied_objects import commands
 from tests.properties import examples

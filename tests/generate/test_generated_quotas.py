@@ -4,8 +4,8 @@ import pytest
 
 from policies.analyses.generate.documents import GenerationError
 from policies.analyses.generate.namespace_objects import QuotaWords, generate_quota
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig_products import PRODUCTS
+from policies.nvidia.products import KNOWN_PRODUCTS
 from policies.quota.limits.quota import parse_quota
 from tests.generate.applied_objects import commands, findings
 

@@ -6,7 +6,7 @@ import pytest
 
 from policies.analyses.generate.documents import GenerationError, Target
 from policies.analyses.generate.node_configurations import generate_driver_sharing, generate_sharing
-from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.nvidia.products import KNOWN_PRODUCTS
 from testbed import libyaml
 from tests.generate.applied_objects import commands
 

@@ -4,7 +4,7 @@ import pytest
 
 from policies.analyses.generate.documents import GenerationError
 from policies.analyses.generate.namespace_objects import generate_wish
-from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.nvidia.products import KNOWN_PRODUCTS
 from policies.nvidia.wishes import Wish
 from tests.generate.applied_objects import findings
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig_products import is_capable, product_named
 from policies.nvidia.product_names import ProductNames, bare_name
+from policies.nvidia.products import KNOWN_PRODUCTS
 
 each = pytest.mark.parametrize("known", KNOWN_PRODUCTS)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.product_proposals import choose_products
+from policies.nvidia.products import KNOWN_PRODUCTS
 from policies.nvidia.wishes import WishError
 
 

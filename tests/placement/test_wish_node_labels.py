@@ -3,8 +3,8 @@
 import pytest
 
 from policies.kubernetes.selectors import NodeRequirement
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import parse_resource
+from policies.nvidia.products import KNOWN_PRODUCTS
 from policies.nvidia.wishes import Wish
 from policies.placement.wish_labels import alternatives, seen_products
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.labels import Subject, device_predicate
 from policies.nvidia.mig import MIGProfile, parse_resource
+from policies.nvidia.products import KNOWN_PRODUCTS
 from policies.nvidia.wishes import Wish
 from policies.placement.wish_labels import alternatives
 from tests.published import published_device

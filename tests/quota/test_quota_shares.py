@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.fleet.offers.shown import ShownSharing
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import Geometry, MIGProfile
 from policies.nvidia.mig_products import PRODUCTS
-from policies.nvidia.products import Product
+from policies.nvidia.products import KNOWN_PRODUCTS, Product
 from policies.quota.demands.device_kinds import (
     GIB,
     any_profile,

@@ -98,7 +98,7 @@ def _option(ctx: click.Context, name: str) -> Any:
 
 def _products(typed: str) -> list[str]:
     """The known products without their brand; as labels have them once its first letter is written."""
-    from policies.nvidia.known_products import KNOWN_PRODUCTS
+    from policies.nvidia.products import KNOWN_PRODUCTS
 
     brand = "NVIDIA-"
     names = {name for label in KNOWN_PRODUCTS for name in (label, label.removeprefix(brand))}

@@ -24,9 +24,9 @@ from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.resource_claims import MOST_DEVICES
 from policies.kubernetes.names import PREFIX, QUOTA_LABEL, format_list, is_dns_label, shown
 from policies.kubernetes.yaml_events import plain
-from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.labels import Subject, device_predicate, profile_is
 from policies.nvidia.predicates import all_of
+from policies.nvidia.products import KNOWN_PRODUCTS
 from policies.nvidia.wish_words import as_sold
 from policies.nvidia.wishes import Wish, WishError
 from policies.quota.limits.quota import API_VERSION, ENFORCED, QUOTA_NAME, QuotaError, parse_quota

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from policies.conversion.templates import content_name
 from policies.kubernetes.names import IGNORE
-from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.nvidia.products import KNOWN_PRODUCTS
 from policies.nvidia.start_failures import known_text
 from policies.rules.settings import DEFAULTS
 from policies.rules.settings.choices import DRA_DRIVER_NAMESPACES
