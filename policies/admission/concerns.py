@@ -129,7 +129,7 @@ def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmis
     """The pod with tolerations and node conditions, and findings on its wishes and requests."""
     if pod.is_past_scheduling or not (may_request_gpu(pod.document) or has_our_annotations(pod.document)):
         return Decision(object=request.object)
-    from policies.placement import TOLERATIONS, missing_tolerations
+    from policies.placement import TOLERATIONS, is_opted_in, missing_tolerations
     from policies.placement.place import own_conditions, place
     from policies.placement.resource_requests import node_findings
     from policies.placement.selector_misspellings import existing_labels
@@ -137,7 +137,8 @@ def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmis
 
     edits = Editor(request.object)
     findings: list[Finding] = []
-    if not _is_converted(pod):
+    chooses = _is_converted(pod)
+    if not chooses:
         wishes = read_wishes(pod, request.namespace, view, settings)
         findings += place(pod, view, settings, wishes, edits)
         if wishes.wish.nic:
@@ -147,7 +148,8 @@ def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmis
         placed = replace(pod, document=edits.document) if edits else pod
         findings += node_findings(placed, request.namespace, view, settings)
         findings += existing_labels(own_conditions(pod, view, settings, wishes), view)
-    tolerations = missing_tolerations(pod, request.namespace, settings)
+        chooses = bool(wishes.wish) or is_opted_in(request.namespace, view, settings)
+    tolerations = missing_tolerations(pod, request.namespace, settings, is_opted_in=chooses)
     # The claims of a pod are read only for one that lacks a toleration: conversion has added them already.
     if tolerations and probably_gets_gpu(pod.document, request.namespace, view):
         edits.extend(TOLERATIONS, tolerations)

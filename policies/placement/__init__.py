@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.placement.place import TOLERATIONS, keep_tolerations, missing_tolerations, tolerate_gpu_nodes
+from policies.placement.place import (
+    TOLERATIONS,
+    is_opted_in,
+    keep_tolerations,
+    missing_tolerations,
+    tolerate_gpu_nodes,
+)
 
 if TYPE_CHECKING:
     from policies.rules.checks import Check
 
-__all__ = ["TOLERATIONS", "checks", "keep_tolerations", "missing_tolerations", "tolerate_gpu_nodes"]
+__all__ = ["TOLERATIONS", "checks", "is_opted_in", "keep_tolerations", "missing_tolerations", "tolerate_gpu_nodes"]
 
 
 def checks() -> tuple[Check[...], ...]:

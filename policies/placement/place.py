@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.names import shown
+from policies.kubernetes.names import DRA_LABEL, shown
 from policies.kubernetes.nodes import REQUIRED, tolerates_key, tolerates_taint
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.pods import SPEC
@@ -60,11 +60,20 @@ _OPERATORS = (None, "", "Exists", "Equal")
 
 
 def tolerate_gpu_nodes(pod: Pod, edits: Editor, namespace: str, settings: GPUAdmissionPolicy) -> None:
-    """Let a GPU pod tolerate GPU nodes."""
-    edits.extend(TOLERATIONS, missing_tolerations(pod, namespace, settings))
+    """Let a GPU pod that is converted tolerate GPU nodes."""
+    edits.extend(TOLERATIONS, missing_tolerations(pod, namespace, settings, is_opted_in=True))
 
 
-def missing_tolerations(pod: Pod, namespace: str, settings: GPUAdmissionPolicy) -> list[dict[str, str]]:
+def is_opted_in(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> bool:
+    """True if GPU pods of a namespace tolerate the taint `nvidia.com/gpu` without a wish."""
+    if settings.placement.tolerate_gpu_nodes == "Always":
+        return True
+    return bool(lookup(view.get("Namespace", namespace), ("metadata", "labels", DRA_LABEL)) == "enabled")
+
+
+def missing_tolerations(
+    pod: Pod, namespace: str, settings: GPUAdmissionPolicy, *, is_opted_in: bool
+) -> list[dict[str, str]]:
     """The tolerations that a GPU pod lacks: of `nvidia.com/gpu`, and of the taints of the settings.
 
     The API server's own ExtendedResourceToleration adds them for extended resources where it is enabled, never for
@@ -76,7 +85,7 @@ def missing_tolerations(pod: Pod, namespace: str, settings: GPUAdmissionPolicy) 
     """
     existing = [each for each in pod.spec.get("tolerations") or [] if each.get("operator") in _OPERATORS]
     missing: list[dict[str, str]] = []
-    for toleration in _own_tolerations(namespace, settings):
+    for toleration in _own_tolerations(namespace, settings, is_opted_in=is_opted_in):
         tolerated = [*existing, *missing]
         if not (
             tolerates_taint(tolerated, toleration)
@@ -88,12 +97,13 @@ def missing_tolerations(pod: Pod, namespace: str, settings: GPUAdmissionPolicy) 
 
 
 def keep_tolerations(pod: Pod, stored: Pod, edits: Editor, namespace: str, settings: GPUAdmissionPolicy) -> None:
-    """Restore our tolerations of a stored pod in an update that lacks them.
+    """Restore our tolerations of a stored pod that was converted in an update that lacks them.
 
     The pod's own tolerations are left to the API server, which refuses to remove one.
     """
     there, before = pod.spec.get("tolerations") or [], stored.spec.get("tolerations") or []
-    sent, ours = set(map(_canonical, there)), set(map(_canonical, _own_tolerations(namespace, settings)))
+    own = _own_tolerations(namespace, settings, is_opted_in=True)
+    sent, ours = set(map(_canonical, there)), set(map(_canonical, own))
     if not any(_canonical(each) in ours - sent for each in before):
         return
     kept = [each for each in before if _canonical(each) in sent | ours]
@@ -105,9 +115,9 @@ def keep_tolerations(pod: Pod, stored: Pod, edits: Editor, namespace: str, setti
         edits.replace(TOLERATIONS, whole)
 
 
-def _own_tolerations(namespace: str, settings: GPUAdmissionPolicy) -> list[dict[str, str]]:
+def _own_tolerations(namespace: str, settings: GPUAdmissionPolicy, *, is_opted_in: bool) -> list[dict[str, str]]:
     taints = (each for each in settings.placement.tolerations if each.holds_in(namespace))
-    return [_GPU_NODES, *map(_toleration, taints)]
+    return [*([_GPU_NODES] if is_opted_in else []), *map(_toleration, taints)]
 
 
 def _canonical(toleration: dict[str, Any]) -> str:

@@ -179,7 +179,8 @@ def _placement(settings: GPUAdmissionPolicy) -> Iterator[Problem]:
         text = f"is true, but wishes[{says[-1]}] says for every pod whether it takes shared GPUs"
         yield Problem(path / "avoidSharedGPUs", text, "remove one of the two")
     for index, taint in enumerate(placement.tolerations):
-        if (taint.key, taint.effect) == (GPU_RESOURCE, "NoSchedule"):
+        is_always = placement.tolerate_gpu_nodes == "Always"
+        if is_always and (taint.key, taint.effect) == (GPU_RESOURCE, "NoSchedule"):
             yield Problem(path / "tolerations" / index, "every GPU pod tolerates it already", "remove the entry")
         yield from _never_reached(path / "tolerations" / index, taint.namespaces, settings)
         for number, other in enumerate(placement.tolerations[:index]):

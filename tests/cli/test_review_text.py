@@ -13,6 +13,12 @@ from webhook.cli.manifest_reader import ManifestReader
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission_review import encode
 
+ALWAYS = {
+    "apiVersion": "gpu-admission.io/v1alpha1",
+    "kind": "GPUAdmissionPolicy",
+    "metadata": {"name": "default"},
+    "spec": {"placement": {"tolerateGPUNodes": "Always"}},
+}
 REFUSED = """\
 apiVersion: v1
 kind: Pod
@@ -175,8 +181,11 @@ def test_pod_without_gpus_is_admitted_in_one_line(invoke, cluster, write):
     assert done.stdout == "pod.yaml:1  Pod team-a/web  admitted\n\n1 object: 1 admitted\n"
 
 
-def test_pod_of_another_namespace_gets_the_toleration_only(invoke, cluster, write, pod):
-    done = invoke("review", "--cluster", cluster, write("pod.yaml", pod(namespace="team-legacy")))
+def test_pod_of_another_namespace_gets_the_toleration_of_the_settings_only(invoke, cluster, write, pod):
+    settings = write("settings.yaml", ALWAYS)
+    done = invoke(
+        "review", "--cluster", cluster, "--settings", settings, write("pod.yaml", pod(namespace="team-legacy"))
+    )
     assert done.stdout.startswith("pod.yaml:1  Pod team-legacy/train  admitted, changed\n")
     assert "+  tolerations:\n+  - key: nvidia.com/gpu\n" in done.stdout
     assert done.stdout.endswith("\n\n1 object: 1 admitted\n")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.workloads import pod_templates
-from policies.rules.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement
 from tests.accepted_workloads import accepted
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.review import FORMATS, TextOptions
@@ -89,11 +89,11 @@ KINDS = [document["kind"] for document in workloads({}, {})]
 def result(folder):
     """Admit one object, with what a cluster of DRA offers."""
 
-    def result(document):
+    def result(document, settings=DEFAULTS):
         (folder / "file.json").write_text(json.dumps(document))
         reader = ManifestReader()
         (subject,) = SubjectReader(Circumstances(), reader.problems).subjects(reader.manifests(["file.json"]))
-        return admit(subject, ManifestsView(CLUSTER, [document]), DEFAULTS)
+        return admit(subject, ManifestsView(CLUSTER, [document]), settings)
 
     return result
 
@@ -244,7 +244,7 @@ def test_template_without_metadata_gets_some(result):
 def test_template_without_metadata_and_without_marks_gets_none(result):
     document = workload("batch/v1", "Job", spec={"template": {"spec": template()["spec"]}})
     document["metadata"]["namespace"] = "team-legacy"
-    admitted = result(document)
+    admitted = result(document, GPUAdmissionPolicy(placement=Placement(tolerate_gpu_nodes="Always")))
     assert (admitted.verdict, admitted.change) == ("admitted", "changed")
     assert admitted.after["spec"]["template"].keys() == {"spec"}
     assert jsonpatch.apply_patch(copy.deepcopy(admitted.before), list(admitted.patch)) == admitted.after

@@ -74,7 +74,10 @@ def test_nothing_admitted_writes_nothing(invoke, cluster, write, pod):
 
 
 def test_patch_is_the_json_patch_of_the_object(invoke, cluster, write, pod):
-    done = invoke("review", "--cluster", cluster, "-o", "patch", write("pod.yaml", pod(namespace="team-legacy")))
+    policy = {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "GPUAdmissionPolicy", "metadata": {"name": "default"}}
+    settings = write("settings.yaml", {**policy, "spec": {"placement": {"tolerateGPUNodes": "Always"}}})
+    file = write("pod.yaml", pod(namespace="team-legacy"))
+    done = invoke("review", "--cluster", cluster, "--settings", settings, "-o", "patch", file)
     assert done.exit_code == 0
     assert json.loads(done.stdout) == [
         {

@@ -179,7 +179,9 @@ def claiming_pod(k8s, **rest):
 
 def test_toleration_that_placement_adds_is_remarked(ask, k8s):
     node = k8s.node(taints=[NVIDIA])
-    answer = ask(claiming_pod(k8s), node, k8s.resource_slice(k8s.gpus(1)), k8s.template())
+    converting = {"gpu-admission.io/dra": "enabled"}
+    namespace = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "team-a", "labels": converting}}
+    answer = ask(claiming_pod(k8s), node, k8s.resource_slice(k8s.gpus(1)), k8s.template(), namespace)
     assert answer.groups[0].fits
     assert answer.remarks == (COUNTED,)
 

@@ -83,7 +83,9 @@ async def test_conversion_that_fails_refuses(webhook, break_concern, pod, review
 
 async def test_preview_that_fails_leaves_the_placement(webhook, break_concern, pod, review_of):
     break_concern("preview")
-    response = await webhook.client.ask("place-pods", review_of(pod(namespace="team-preview")))
+    document = pod(namespace="team-preview")
+    document["metadata"]["annotations"] = {"gpu-admission.io/product": "Tesla-T4"}
+    response = await webhook.client.ask("place-pods", review_of(document))
     assert "/spec/tolerations" in paths(response)
     assert "for preview" in response["warnings"][0]
 

@@ -8,7 +8,7 @@ import pytest
 
 from policies.admission.webhooks import ENTRIES
 from policies.rules.decision import Severity
-from policies.rules.settings import Conversion, GPUAdmissionPolicy, RuleOverride
+from policies.rules.settings import Conversion, GPUAdmissionPolicy, Placement, RuleOverride
 from webhook.server.guarded_site import KEEP_ALIVE
 
 
@@ -42,10 +42,16 @@ async def test_pod_without_gpu_passes_as_it_is(ask, pod, review_of):
     assert await ask("convert-pods", review_of(pod(0), "uid-1")) == {"uid": "uid-1", "allowed": True}
 
 
-async def test_placement_tolerates(ask, pod, review_of):
+async def test_placement_tolerates(start_webhook, pod, review_of):
     document = pod(namespace="team-legacy")
-    admitted = patched(document, await ask("place-pods", review_of(document)))
+    webhook = await start_webhook(settings=GPUAdmissionPolicy(placement=Placement(tolerate_gpu_nodes="Always")))
+    admitted = patched(document, await webhook.client.ask("place-pods", review_of(document)))
     assert admitted["spec"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+async def test_placement_changes_no_pod_without_opt_in(ask, pod, review_of):
+    response = await ask("place-pods", review_of(pod(namespace="team-legacy")))
+    assert response == {"uid": response["uid"], "allowed": True}
 
 
 async def test_converted_pod_passes_the_check(ask, pod, review_of):
@@ -57,9 +63,7 @@ async def test_converted_pod_passes_the_check(ask, pod, review_of):
 async def test_preview_warns_and_converts_nothing(ask, pod, review_of):
     document = pod(namespace="team-preview")
     response = await ask("place-pods", review_of(document))
-    assert set(response) == {"uid", "allowed", "warnings", "patch", "patchType"}
-    tolerations = patched(document, response)["spec"].pop("tolerations")
-    assert patched(document, response) == {**document, "spec": {**document["spec"], "tolerations": tolerations}}
+    assert set(response) == {"uid", "allowed", "warnings"}
     assert response["warnings"][0].startswith("would be converted to ResourceClaimTemplate gpu-")
 
 

@@ -20,7 +20,7 @@ STARTING = (
     "where they cannot run; remove the entry, and wait for the nodes"
 )
 EVERYBODYS = (
-    'is "nvidia.com/gpu", which every GPU pod tolerates, whatever its value and in every namespace; '
+    'is "nvidia.com/gpu", which GPU pods of every converting namespace tolerate, whatever its value; '
     "taint nodes with another key to reserve them"
 )
 

@@ -47,7 +47,7 @@ def test_cluster_of_a_case_is_added_to_that_of_the_suite(failures, files, pod):
 def test_namespace_is_that_of_the_case_else_of_the_suite(failures, pod):
     del pod["metadata"]["namespace"]
     assert failures({"change": "converted"}, manifest=pod, namespace="team-a") == []
-    assert failures({"change": "changed"}, manifest=pod) == []
+    assert failures({"change": "none"}, manifest=pod) == []
 
 
 def test_settings_are_those_of_the_suite(run, folder, files, pod):

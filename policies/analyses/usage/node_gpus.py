@@ -298,7 +298,7 @@ class UnusableNodes:
 
 
 def _taint_reason(node: Object) -> UnusableReason | None:
-    """The first taint other than NVIDIA's own, which all pods with GPUs tolerate."""
+    """The first taint other than NVIDIA's own, which pods with GPUs are expected to tolerate."""
     for taint in preventing_taints(node):
         if taint.key.startswith(VENDOR_PREFIX):
             continue

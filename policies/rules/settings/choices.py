@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-_ACRONYMS = {"gpus": "GPUs"}
+_ACRONYMS = {"gpu": "GPU", "gpus": "GPUs"}
 """Words of names that Kubernetes spells in their own way, wherever they do not come first."""
 
 
@@ -153,7 +153,9 @@ class Placement:
 
     wishes: tuple[WishDefault, ...] = ()
     tolerations: tuple[TaintTolerated, ...] = ()
-    """In addition to the taint `nvidia.com/gpu`, which every GPU pod tolerates."""
+    """In addition to the taint `nvidia.com/gpu`."""
+    tolerate_gpu_nodes: Literal["OptIn", "Always"] = "OptIn"
+    """The GPU pods that get a toleration for the taint `nvidia.com/gpu`; `OptIn`: of namespaces that convert, and with a wish."""
     unsatisfiable: Literal["warn", "deny"] = "warn"
     """The action when no node has the GPU that a pod wishes now."""
     avoid_shared_gpus: bool = False

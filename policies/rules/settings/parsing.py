@@ -200,7 +200,7 @@ def _taint_problems(path: FieldPath, taint: Any) -> Iterator[Problem]:
         yield Problem(path / "value", f"is {quote(value)}", _VALUE)
     narrows = isinstance(taint, dict) and (bool(taint.get("value")) or taint.get("namespaces", ["*"]) != ["*"])
     if key == GPU_RESOURCE and taint.get("effect", _NO_SCHEDULE) == _NO_SCHEDULE and narrows:
-        text = f"is {quote(GPU_RESOURCE)}, which every GPU pod tolerates, whatever its value and in every namespace"
+        text = f"is {quote(GPU_RESOURCE)}, which GPU pods of every converting namespace tolerate, whatever its value"
         yield Problem(path / "key", text, "taint nodes with another key to reserve them")
 
 

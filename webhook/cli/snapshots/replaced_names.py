@@ -315,7 +315,7 @@ nvidiaCTKPath nvidiaDevRoot NVIDIADriver nvidiaDriverCRD NVIDIADriverList nvidia
 NvidiaVCS NvidiaVPC NvidiaVWS nvml NVML_VERSION NVMLDeviceHealthCheck NVS nvswitch o object objects objectSelector
 observedGeneration ofa ofa-engines ofaEngines off ofNonZeroValue oldObject on on-demand OnDelete oneshot OnFailure onPods op
 Opaque opaque open openCharges opendatahub openshift openshift-nfd operands operation operations operator operatorNamespaces
-operators opt opt-in optFlatMap optional optMap or org orValue os os_id ours OutOfcpu OutOfmemory OutOfnvidia OutOfpods
+operators opt opt-in optFlatMap OptIn optional optMap or org orValue os os_id ours OutOfcpu OutOfmemory OutOfnvidia OutOfpods
 outputFile owner ownerReferences packed PaddleJob PaddleJobList paddlejobs paddleReplicaSpecs parallelism parameters
 parametersRef parentIndex parentUUID parse parseConfigFrom part-of pascal passDeviceSpecs PassthroughSupport patch path pattern
 pciBusID pcieBusID pcieRoot Pending perDeviceNodeSelection periodSeconds persistentVolumeClaim PG506-96 pgpu phase pid-pressure
@@ -368,7 +368,8 @@ systemd-services t taint taints targetLabel tasks TCP tegra TEMPERATURE Template
 Terminating terminationGracePeriodSeconds terminationMessagePath terminationMessagePolicy tesla-p4 tesla-p40 tesla-t4 test text
 TFJob TFJobList tfjobs tfReplicaSpecs time time-sharing time-sliced time-slicing time-slicing-config timeAdded timeoutSeconds
 TimeSlicing timeSlicing timeSlicingConfig TimeSlicingSettings timestamp TitanRTX tmpl to ToBeDeletedByClusterAutoscaler token
-TokenReview TokenReviewList tokenreviews tolerate TOLERATIONS tolerations tolerationSeconds toml toolkit Topology topology
+TokenReview TokenReviewList tokenreviews tolerate tolerateGPUNodes TOLERATIONS tolerations tolerationSeconds toml toolkit
+Topology topology
 TopologyAffinityError topologySpreadConstraints trainer TrainingRuntime TrainingRuntimeList trainingruntimes TrainJob
 trainjob-ancestor-step TrainJobList trainjobs transformList transformMap transformMapEntry trim triton TRUE True true trunc
 trustedCreators Turing turing type types ubuntu UDP uid uint unavailable UnexpectedAdmissionError Unhealthy unit Unknown unknown
