@@ -65,6 +65,14 @@ def test_nothing_is_summed_while_the_clock_is_behind():
     assert first.with_count({}, NOON - HOUR, NOON).until == NOON
 
 
+def test_clock_that_was_far_ahead_neither_stops_the_sums_nor_loses_days():
+    first = begun({WHOLE: Fraction(1)}).up_to(NOON + 20 * 24 * HOUR, NOON + 20 * 24 * HOUR)
+    ahead = first.up_to(NOON + timedelta(days=4000), NOON + 20 * 24 * HOUR)
+    again = ahead.up_to(NOON + 21 * 24 * HOUR, NOON).up_to(NOON + 22 * 24 * HOUR, NOON + 22 * 24 * HOUR)
+    assert hours(again.days) == {WHOLE: 21 * 24}
+    assert again.until == NOON + 22 * 24 * HOUR
+
+
 def test_days_beyond_the_last_32_are_dropped():
     found = begun({WHOLE: Fraction(1)})
     for day in range(1, 41):

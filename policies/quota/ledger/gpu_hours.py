@@ -67,7 +67,7 @@ class GPUHours:
     now: GPUs
     """The GPUs that the quota has counted since then."""
     days: tuple[Day, ...] = ()
-    """At most `MOST_DAYS`, the newest last; days with neither GPU seconds nor gaps are missing."""
+    """The newest last: at most `MOST_DAYS` with GPU seconds, and as many with gaps only; others are missing."""
 
     @classmethod
     def read(cls, document: Object | None) -> GPUHours | None:
@@ -85,7 +85,7 @@ class GPUHours:
                 Day(date.fromisoformat(day), _amounts(kinds, seconds), int(gap)) for day, gap, seconds in found["days"]
             ]
             until = datetime.fromisoformat(found["until"]).astimezone(UTC)
-            return cls(until, _amounts(kinds, found["now"]), tuple(days[-MOST_DAYS:]))
+            return cls(until, _amounts(kinds, found["now"]), _newest(days))
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return None
 
@@ -112,7 +112,8 @@ class GPUHours:
     def with_count(self, gpus: GPUs, time: datetime, known: datetime) -> GPUHours:
         """The GPU hours after a count.
 
-        The amounts of the count before it are summed up to its time. Nothing is summed where the clock went backwards.
+        The amounts of the count before it are summed up to its time. Nothing is summed while the clock is behind that of the
+        count before by up to a day.
 
         Args:
             gpus: Those that are counted now.
@@ -128,7 +129,8 @@ class GPUHours:
         """
         time = time.astimezone(UTC).replace(microsecond=0)
         if time <= self.until:
-            return self
+            # By a day: a clock was far ahead. It must not stop the sums until that time comes.
+            return self if self.until - time <= _DAY else replace(self, until=time)
         sure = max(self.until, min(known.astimezone(UTC).replace(microsecond=0), time))
         sure = time if time - sure <= UNCERTAIN else sure
         days = {each.day: each for each in self.days}
@@ -137,7 +139,7 @@ class GPUHours:
         for day, seconds in _seconds_by_day(sure, time):
             before = days.get(day, Day(day, {}))
             days[day] = replace(before, gap=before.gap + seconds)
-        return GPUHours(time, self.now, tuple(days[day] for day in sorted(days)[-MOST_DAYS:]))
+        return GPUHours(time, self.now, _newest(days.values()))
 
     def since(self, first: date) -> tuple[Day, ...]:
         """The days from one on."""
@@ -151,6 +153,14 @@ class GPUHours:
             for kind, seconds in each.seconds.items():
                 grown[kind] = grown.get(kind, ZERO) + seconds - old.get(each.day, {}).get(kind, ZERO)
         return {kind: seconds for kind, seconds in grown.items() if seconds > 0}
+
+
+def _newest(days: Iterable[Day]) -> tuple[Day, ...]:
+    """The newest days. One leap of a clock brings gaps only, which push out no GPU seconds."""
+    ordered = sorted(days, key=lambda each: each.day)
+    kept = [each for each in ordered if each.seconds][-MOST_DAYS:]
+    kept += [each for each in ordered if not each.seconds][-MOST_DAYS:]
+    return tuple(sorted(kept, key=lambda each: each.day))
 
 
 def total_seconds(days: Iterable[Day]) -> dict[GPUKind, Fraction]:
