@@ -1,6 +1,7 @@
 """What quotas count and refuse before and after a change."""
 
 from policies.outcome import Outcome, compare_limits, compare_refusals, subjects_of
+from tests.explain import conftest as k8s
 from tests.outcome.clusters import bound, changed, gpu_node, situation
 
 SHARED = {
@@ -63,3 +64,20 @@ def test_quota_that_is_deleted_limits_nothing():
     before = situation(gpu_node(**WHOLE), quota(1), bound("a"))
     after = changed(before, deleted=[("GPUQuota", "team-a", "gpu")])
     assert limits(before, after) == [(Outcome.GAINED, "the limit is gone")]
+
+
+def test_pod_that_starts_again_gives_back_what_its_claim_holds():
+    pod, claim = k8s.running()
+    pod["metadata"]["uid"] = "uid-train"
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "uid-train", "controller": True}
+    claim["metadata"] |= {
+        "ownerReferences": [owner],
+        "annotations": {"resource.kubernetes.io/pod-claim-name": "gpus"},
+    }
+    before = situation(
+        k8s.node("node-1"), k8s.resource_slice(k8s.gpus(2)), k8s.template(), quota(2), pod, claim, bound("other")
+    )
+    after = changed(before, quota(1), deleted=[("Pod", "team-a", "other")])
+    assert limits(before, after)[0][1] == "counts the same pods differently: 1 of 1 GPU used, before 2 of 2 GPUs"
+    assert "pod team-a/train" not in refused(before, after)
+    assert "pod team-a/train" in refused(before, changed(before, quota(1)))

@@ -34,6 +34,7 @@ CHANGES = {
     "all are shared": [config_map(whole=time_slicing())],
     "the plugin is disabled": [policy(devicePlugin={"enabled": False})],
     "a node is tainted": [gpu_node("node-1", taints=[{"key": "a", "effect": "NoSchedule"}])],
+    "a namespace converts": [k8s.namespace(**{"gpu-admission.io/dra": "enabled"})],
     "devices are cut": [gpu_node("dra-0", gpus=2, labels={**OFF, "nvidia.com/mig.config": "all-1g.5gb"}, cpu="8")],
 }
 
@@ -52,6 +53,13 @@ def test_plan_agrees_with_a_comparison_of_everything(name):
         **{each.label: Outcome.KEPT for each in plan.unaffected},
         **{label: outcome for label, outcome in found.items() if label not in doubtful},
     }
+
+
+def test_pods_of_other_namespaces_are_left_out():
+    before = situation(*OBJECTS, k8s.namespace("team-b"), bound("other", "node-0", namespace="team-b"))
+    change = k8s.namespace(**{"gpu-admission.io/dra": "enabled"})
+    plan = plan_change(PlannedChange(before, changed_objects({key_of(change, "", before): change}, [], before)))
+    assert [each.label for each in plan.unaffected] == ["pod team-b/other"]
 
 
 def test_pods_on_other_nodes_are_left_out():

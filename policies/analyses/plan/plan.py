@@ -196,12 +196,17 @@ def _split(
 ) -> tuple[Sequence[Subject], tuple[Subject, ...]]:
     """The subjects that the change can concern, and the others; a change of few nodes concerns few."""
     nodes = {name for kind, _, name in prediction.changed if kind == "Node"}
-    kinds = {kind for kind, _, _ in prediction.changed}
+    # Labels of a namespace decide whether its own pods are converted; quotas are compared apart.
+    namespaces = {name for kind, _, name in prediction.changed if kind == "Namespace"}
+    kinds = {kind for kind, _, _ in prediction.changed} - {"Namespace"}
     has_other_slices = any(kind == "ResourceSlice" for kind, _, _ in change.objects)
     if not kinds <= _OF_NODES or has_other_slices or len(nodes) > _MANY_NODES:
         return subjects, ()
     after = prediction.with_held_devices(prediction.after)
-    found = list(affected_subjects(subjects, change.before, after, frozenset(nodes)))
+    found = [
+        (each, is_affected or each.namespace in namespaces)
+        for each, is_affected in affected_subjects(subjects, change.before, after, frozenset(nodes))
+    ]
     return [each for each, is_affected in found if is_affected], tuple(
         each for each, is_affected in found if not is_affected
     )
