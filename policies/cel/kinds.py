@@ -271,19 +271,14 @@ def printed_text(value: Value) -> str:
 def _printed_piece(part: Value | Mark) -> str:
     if isinstance(part, Mark):
         return part
-    text = _simple(part)
+    if isinstance(part, bytes):
+        spend_steps(len(part))
+        text = f"[{' '.join(map(str, part))}]"
+    else:
+        text = "0" if part is None else display_text(part)
     spend_steps(len(text))
     return text
 
 
 def _entries(entries: Map) -> Iterator[tuple[Value | Mark, ...]]:
     return ((key, Mark(": "), value) for key, value in entries.items())
-
-
-def _simple(value: Value) -> str:
-    if value is None:
-        return "0"
-    if isinstance(value, bytes):
-        spend_steps(len(value))
-        return f"[{' '.join(map(str, value))}]"
-    return display_text(value)
