@@ -51,6 +51,8 @@ class QuotaHours:
     name: str
     until: datetime | None
     """The time up to which they are summed; null if the quota never counted a GPU."""
+    holds_gpus: bool
+    """True if it has held GPUs since then."""
     gap_seconds: int
     gpu_hours: Fraction
     kinds: tuple[KindHours, ...]
@@ -102,6 +104,7 @@ def _hours(document: Object, first: date, now: datetime | None) -> QuotaHours:
         namespace=namespace,
         name=name_of(document),
         until=None if found is None else found.until,
+        holds_gpus=found is not None and bool(found.now),
         gap_seconds=sum(each.gap for each in days),
         gpu_hours=sum((each.gpu_hours for each in kinds), Fraction(0)),
         kinds=kinds,

@@ -32,7 +32,7 @@ def group(*days, namespaces):
     metadata = {"name": "research.blue"}
     spec = {"quota": "research", "group": "blue", "limits": [{"name": "all", "gpus": 8}]}
     document = {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "GPUQuotaGroup", "metadata": metadata, "spec": spec}
-    return document | status(days, namespaces=namespaces)
+    return document | status(days, {GPUKind("team-a", H100, ""): Fraction(1)}, namespaces=namespaces)
 
 
 SLICES = {GPUKind("team-a", H100, "1g.10gb"): Fraction(3600, 7), GPUKind("team-a", "", ""): Fraction(1800)}
@@ -58,7 +58,7 @@ def test_hours_of_quotas_and_groups_are_shown_by_product_and_profile(asked):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
         "GPUQuota team-a/gpu\n"
-        f"102.6 GPU hours from {first} to {TODAY} 00:30 UTC.\n"
+        f"102.6 GPU hours since {first}; it has held no GPU since {TODAY} 00:30 UTC.\n"
         f"No replica counted for 1.5 h, which have no GPU hours: {LAST_WEEK}.\n"
         "PRODUCT                MIG PROFILE  GPU HOURS\n"
         "NVIDIA-H100-80GB-HBM3  -                  102\n"
@@ -69,7 +69,7 @@ def test_hours_of_quotas_and_groups_are_shown_by_product_and_profile(asked):
         "It has not counted a GPU yet.\n"
         "\n"
         "GPUQuotaGroup research.blue\n"
-        f"5 GPU hours from {first} to {TODAY} 00:30 UTC.\n"
+        f"5 GPU hours since {first}, summed up to {TODAY} 00:30 UTC.\n"
         "NAMESPACE  PRODUCT                GPU HOURS\n"
         "team-c     NVIDIA-H100-80GB-HBM3          3\n"
         "team-a     NVIDIA-H100-80GB-HBM3          2\n"
@@ -77,7 +77,7 @@ def test_hours_of_quotas_and_groups_are_shown_by_product_and_profile(asked):
 
 
 def test_days_before_the_first_one_are_left_out(asked):
-    assert asked("--since", "1d", "-n", "team-a").stdout.splitlines()[1].startswith("2.6 GPU hours from")
+    assert asked("--since", "1d", "-n", "team-a").stdout.splitlines()[1].startswith("2.6 GPU hours since")
 
 
 def test_namespace_is_shown_with_its_group_only(asked):
@@ -144,7 +144,7 @@ async def live(tmp_path, run):
 async def test_sum_of_a_running_cluster_that_is_old_is_warned_of(live):
     done = await live("-n", "team-q")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[1].startswith("2 GPU hours from ")
+    assert done.stdout.splitlines()[1].startswith("2 GPU hours since ")
     assert (
         " ".join(done.stdout.split())
         .partition("Warning: ")[2]

@@ -46,6 +46,8 @@ WRITTEN_EVERY = timedelta(minutes=5)
 _LONGEST = 120_000
 """Characters of the text; the CRD allows 131,072."""
 _DAY = timedelta(days=1)
+_LAST_YEAR = 9000
+"""Later dates cannot be reckoned with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class GPUHours:
                 Day(date.fromisoformat(day), _amounts(kinds, seconds), int(gap)) for day, gap, seconds in found["days"]
             ]
             until = datetime.fromisoformat(found["until"]).astimezone(UTC)
+            if max([until.date(), *(each.day for each in days)]).year > _LAST_YEAR:
+                return None
             return cls(until, _amounts(kinds, found["now"]), _newest(days))
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return None
@@ -107,7 +111,7 @@ class GPUHours:
 
     def is_due(self, time: datetime) -> bool:
         """True if the sums must be written although the amounts are the same."""
-        return bool(self.now) and time >= self.until + WRITTEN_EVERY
+        return bool(self.now) and time - self.until >= WRITTEN_EVERY
 
     def with_count(self, gpus: GPUs, time: datetime, known: datetime) -> GPUHours:
         """The GPU hours after a count.
@@ -146,7 +150,7 @@ class GPUHours:
         return tuple(each for each in self.days if each.day >= first)
 
     def growth(self, before: GPUHours | None) -> GPUs:
-        """The GPU seconds of the days that both have, beyond those of earlier GPU hours of the same quota."""
+        """The GPU seconds beyond those of earlier GPU hours of the same quota."""
         old = {} if before is None else {each.day: each.seconds for each in before.days}
         grown: dict[GPUKind, Fraction] = {}
         for each in self.days:
@@ -185,7 +189,7 @@ def _seconds_by_day(start: datetime, end: datetime) -> Iterator[tuple[date, int]
 def _with_seconds(day: Day, gpus: GPUs, seconds: int) -> Day:
     """The day with some seconds of GPUs; of kinds that are new, the largest get a sum of their own."""
     sums = dict(day.seconds)
-    for kind, amount in sorted(gpus.items(), key=lambda item: -item[1]):
+    for kind, amount in sorted(gpus.items(), key=lambda item: (-item[1], item[0])):
         named = kind if kind in sums or len(sums.keys() - {OTHERS}) < MOST_KINDS - 1 else OTHERS
         sums[named] = sums.get(named, ZERO) + amount * seconds
     return replace(day, seconds=sums)

@@ -78,7 +78,9 @@ def _sections(hours: QuotaHours, first: date) -> Iterator[Section]:
         blocks.append(Paragraph("It has not counted a GPU yet."))
     else:
         total = f"{format_amount(hours.gpu_hours)} GPU {'hour' if hours.gpu_hours == 1 else 'hours'}"
-        blocks.append(Paragraph(f"{total} from {first} to {hours.until:%Y-%m-%d %H:%M} UTC."))
+        until = f"{hours.until:%Y-%m-%d %H:%M} UTC"
+        end = f", summed up to {until}" if hours.holds_gpus else f"; it has held no GPU since {until}"
+        blocks.append(Paragraph(f"{total} since {first}{end}."))
     if hours.gap_seconds:
         gaps = [f"{each.day}" for each in hours.days if each.gap_seconds]
         lost = format_amount(Fraction(hours.gap_seconds, 3600))
