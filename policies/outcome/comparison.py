@@ -266,6 +266,11 @@ class LimitComparison:
         owner = f"{GROUP} {self.group}" if self.group else f"GPUQuota {self.namespace}/{QUOTA_NAME}"
         return f"{owner}, limit {self.name}"
 
+    @property
+    def is_changed(self) -> bool:
+        """True if the limit is new, gone, or of another amount, or counts something else."""
+        return self.before != self.after
+
     def counts_in(self, namespace: str) -> bool:
         """True if it counts a namespace before or after the change."""
         return any(namespace in each.namespaces for each in (self.before, self.after) if each is not None)
@@ -304,7 +309,9 @@ def freed_limits(pods: Iterable[Object], situation: Situation) -> Iterator[Limit
     for pod in pods:
         namespace = namespace_of(pod) or DEFAULT_NAMESPACE
         gone["Pod", namespace, name_of(pod)] = None
-        gone |= {("ResourceClaim", namespace, name): None for name in _claims_made_for(pod, situation.view)}
+        for claim in situation.view.known_objects("ResourceClaim", namespace):
+            if (made := origin_of(claim)) is not None and made.uid == uid_of(pod):
+                gone["ResourceClaim", namespace, name_of(claim)] = None
     for each in compare_limits(situation, situation._replace(view=ChangedView(situation.view, gone))):
         if each.before is None or each.after is None or each.before.used == each.after.used:
             continue
@@ -313,13 +320,6 @@ def freed_limits(pods: Iterable[Object], situation: Situation) -> Iterator[Limit
             amount_of_limit(each.unit, each.after.used, each.after.hard),
         )
         yield replace(each, outcome=Outcome.GAINED, sentence=f"{will_be} used once they have ended, before {was}")
-
-
-def _claims_made_for(pod: Object, view: ClusterView) -> Iterator[str]:
-    for claim in view.known_objects("ResourceClaim", namespace_of(pod) or DEFAULT_NAMESPACE):
-        made = origin_of(claim)
-        if made is not None and made.uid == uid_of(pod):
-            yield name_of(claim)
 
 
 def compare_refusals(subjects: Iterable[Subject], before: Situation, after: Situation) -> Iterator[QuotaRefusal]:

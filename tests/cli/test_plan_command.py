@@ -207,17 +207,20 @@ def test_quota_without_a_namespace_is_that_of_the_option(planned):
     assert "- GPUQuota team-a/gpu, limit all: a new limit, exceeded at once: 1 of 0 GPUs used" in done.stdout
 
 
-def test_namespace_that_joins_another_team_is_planned_with_the_limits_of_both(planned):
-    limits = [{"name": "all", "gpus": 1}]
+def teams(gpus):
+    """Two namespaces of team a and one of team c, with a pod each; a team has this many GPUs."""
     stored = {
         **quota(),
         "kind": "ClusterGPUQuota",
         "metadata": {"name": "research"},
-        "spec": {"namespaceSelector": {}, "groupBy": "team", "limits": limits},
+        "spec": {"namespaceSelector": {}, "groupBy": "team", "limits": [{"name": "all", "gpus": gpus}]},
     }
     namespaces = [k8s.namespace(name, team=team) for name, team in (("team-a", "a"), ("team-b", "a"), ("team-c", "c"))]
-    pods = [bound(name, namespace=f"team-{name}") for name in "abc"]
-    done = planned(k8s.namespace("team-b", team="c"), objects=[gpu_node(gpus=3), stored, *namespaces, *pods])
+    return [gpu_node(gpus=3), stored, *namespaces, *(bound(name, namespace=f"team-{name}") for name in "abc")]
+
+
+def test_namespace_that_joins_another_team_is_planned_with_the_limits_of_both(planned):
+    done = planned(k8s.namespace("team-b", team="c"), objects=teams(1))
     text = " ".join(done.stdout.split())
     assert done.exit_code == 1
     assert (
@@ -228,6 +231,18 @@ def test_namespace_that_joins_another_team_is_planned_with_the_limits_of_both(pl
         "it no longer counts team-b - pod team-a/a, when a pod of it starts again: no longer refused; before, "
         'needs 1 GPU, 0 of 1 left in limit "all"; exceeded quota: research.a [GA502]'
     ) in text
+
+
+def test_limits_that_suffice_for_a_namespace_that_joins_another_team_are_shown(planned):
+    done = planned(k8s.namespace("team-b", team="c"), objects=teams(2))
+    assert (done.exit_code, " ".join(done.stdout.split())) == (
+        0,
+        "Nothing would break. "
+        "Quotas that still suffice: "
+        "- GPUQuotaGroup research.a, limit all: 1 of 2 GPUs used, before 2 of 2 GPUs; it no longer counts team-b "
+        "- GPUQuotaGroup research.c, limit all: 2 of 2 GPUs used, before 1 of 2 GPUs; it counts team-b too "
+        "Not affected: 3 workloads with 3 pods.",
+    )
 
 
 def test_settings_of_a_file_count(planned, write):
