@@ -9,7 +9,7 @@ IMAGE ?= gpu-admission:$(VERSION)
 # Tests start hundreds of processes: each would compile what it imports.
 test: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo quick test lint storm fuzz properties bench bench-check scale lock wheel image image-proof release release-proof site screenshots manifests chart clean
+.PHONY: demo quick test lint storm fuzz properties bench bench-check scale lock wheel image image-proof release release-proof sign-image site screenshots manifests chart clean
 
 demo: .venv/installed
 	@$(BIN)/gpu-admission demo
@@ -111,10 +111,15 @@ image: wheel
 image-proof: .venv/installed-dev
 	IMAGE_PROOF=full $(BIN)/pytest -n 0 -s --timeout 0 tests/image
 
-# Everything that a release publishes, in dist; URL is where its files will be downloaded from.
+# Everything that a release publishes, in dist; URL is where its files will be downloaded from, KEY the private key that signs.
 release: .venv/installed-release
-	@test -n '$(URL)' || { echo "make release URL=https://... [IMAGE=registry/gpu-admission:version]" >&2; exit 1; }
-	$(BIN)/python -m release --url '$(URL)' --image '$(IMAGE)'
+	@test -n '$(URL)' || { echo "make release URL=https://... [IMAGE=registry/gpu-admission:version] [KEY=release.key]" >&2; exit 1; }
+	$(BIN)/python -m release --url '$(URL)' --image '$(IMAGE)' $(if $(KEY),--key '$(KEY)')
+
+# The signature of an image that was pushed, in dist; IMAGE names it by its digest.
+sign-image: .venv/installed-release
+	@test -n '$(KEY)' || { echo "make sign-image IMAGE=registry/gpu-admission@sha256:... KEY=release.key" >&2; exit 1; }
+	$(BIN)/python -m release.signing '$(IMAGE)' --key '$(KEY)'
 
 # Two whole releases are the same, their archives are of their platforms, and krew installs them if it is in PATH. Five minutes.
 release-proof: .venv/installed-dev

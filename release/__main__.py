@@ -1,4 +1,4 @@
-"""`python -m release --url URL --image IMAGE`: write everything that a release publishes into `dist`."""
+"""`python -m release --url URL --image IMAGE [--key KEY]`: write everything that a release publishes into `dist`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from release.archives import sha256
 from release.chart import write_chart
 from release.plugin import PLATFORMS, krew_manifest, write_archive
 from release.project import PRODUCT, ROOT, release_notes, version
 from release.sbom import bill_of_materials
+from release.signing import CHECKSUMS, KeyProblemError, load_key, sign_release, write_checksums
 
 _PATH = r"[a-z0-9][a-z0-9._-]*"
 _IMAGE = re.compile(
@@ -60,12 +60,6 @@ def manifest_with_image(manifest: str, image: str) -> str:
     return manifest.replace(own, f"image: {image}\n")
 
 
-def write_checksums(dist: Path) -> None:
-    """Write SHA256SUMS, as `sha256sum --check` reads it."""
-    lines = [f"{sha256(file)}  {file.name}\n" for file in sorted(dist.iterdir()) if file.name != "SHA256SUMS"]
-    (dist / "SHA256SUMS").write_text("".join(lines))
-
-
 def has_sources(folder: Path) -> bool:
     """True if the checkout is in a folder, which must not be emptied then."""
     return ROOT.resolve().is_relative_to(folder.resolve())
@@ -77,6 +71,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--url", required=True, help="where the files will be downloaded from")
     parser.add_argument("--image", required=True, help="the image in install.yaml and in the chart")
     parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="the folder to write, which is emptied")
+    parser.add_argument("--key", type=Path, help="the private key that signs, as PEM; without it, nothing is signed")
     given = parser.parse_args(arguments)
     if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", given.url):
         parser.error(
@@ -88,6 +83,10 @@ def main(arguments: list[str]) -> int:
     dist: Path = given.dist
     if has_sources(dist):
         parser.error(f"--dist {dist} has the sources in it, and would be emptied; name a folder of its own")
+    try:
+        key = load_key(given.key) if given.key else None
+    except KeyProblemError as error:
+        parser.error(f"--key: {error}")
     if dist.exists():
         shutil.rmtree(dist)
     dist.mkdir(parents=True)
@@ -95,8 +94,11 @@ def main(arguments: list[str]) -> int:
     write_files(dist, given.image)
     archives = {platform: write_archive(dist, platform, wheel) for platform in PLATFORMS}
     (dist / "gpu.yaml").write_text(krew_manifest(archives, given.url))
-    write_checksums(dist)
-    sys.stdout.write((dist / "SHA256SUMS").read_text())
+    if key:
+        sign_release(dist, key, {"url": given.url, "image": given.image})
+    else:
+        write_checksums(dist)
+    sys.stdout.write((dist / CHECKSUMS).read_text())
     return 0
 
 

@@ -8,9 +8,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from release.__main__ import has_sources, main, manifest_with_image, write_checksums, write_files
+from release.__main__ import has_sources, main, manifest_with_image, write_files
 from release.archives import sha256, write_tarball
 from release.project import pins, release_notes, version
+from release.signing import write_checksums
 from testbed import libyaml
 
 ROOT = Path(__file__).parents[2]
