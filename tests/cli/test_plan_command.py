@@ -235,13 +235,13 @@ def test_namespace_that_joins_another_team_is_planned_with_the_limits_of_both(pl
 
 def test_limits_that_suffice_for_a_namespace_that_joins_another_team_are_shown(planned):
     done = planned(k8s.namespace("team-b", team="c"), objects=teams(2))
-    assert (done.exit_code, " ".join(done.stdout.split())) == (
-        0,
+    assert done.exit_code == 0
+    assert " ".join(done.stdout.split()) == (
         "Nothing would break. "
         "Quotas that still suffice: "
         "- GPUQuotaGroup research.a, limit all: 1 of 2 GPUs used, before 2 of 2 GPUs; it no longer counts team-b "
         "- GPUQuotaGroup research.c, limit all: 2 of 2 GPUs used, before 1 of 2 GPUs; it counts team-b too "
-        "Not affected: 3 workloads with 3 pods.",
+        "Not affected: 3 workloads with 3 pods."
     )
 
 

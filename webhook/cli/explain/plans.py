@@ -273,9 +273,7 @@ def _lists(plan: Plan) -> dict[str, list[str]]:
         outcome: [f"{each.label}: {each.sentence}" for each in plan.limits if each.outcome is outcome]
         for outcome in (Outcome.LOST, Outcome.GAINED, Outcome.UNKNOWN)
     }
-    suffice = [
-        f"{each.label}: {each.sentence}" for each in plan.limits if each.outcome is Outcome.KEPT and each.changes
-    ]
+    kept = [each for each in plan.limits if each.outcome is Outcome.KEPT and each.is_changed]
     again = "when a pod of it starts again"
     refused = [f"{each.subject.label}, {again}: {each.sentence}" for each in plan.new_refusals]
     admitted = [
@@ -292,7 +290,7 @@ def _lists(plan: Plan) -> dict[str, list[str]]:
         "Would get other GPUs:": [f"{text}; {plan.remedies[each.subject.label]}" for each, text in changed],
         "Quotas:": [*limits[Outcome.LOST], *refused, *freed],
         "Quotas that allow more:": [*limits[Outcome.GAINED], *admitted],
-        "Quotas that still suffice:": suffice,
+        "Quotas that still suffice:": [f"{each.label}: {each.sentence}" for each in kept],
         "Unknown:": [*plan.unknown, *(text for _, text in unknown), *limits[Outcome.UNKNOWN]],
     }
 
@@ -318,7 +316,7 @@ def _unaffected_text(plan: Plan) -> str:
     parts = [f"Not affected: {format_count(len(subjects), 'workload')} with {format_count(pods, 'pod')}."]
     if gained:
         parts.append(f"Gains a place: {format_list([each.subject.label for each in gained], 3)}.")
-    limits = sum(not each.changes for each in plan.limits)
+    limits = sum(not each.is_changed for each in plan.limits)
     if limits:
         stay = "stays as it is" if limits == 1 else "stay as they are"
         parts.append(f"{format_count(limits, 'limit')} of quotas {stay}.")
