@@ -28,7 +28,12 @@ _SENDING = Lock()
 
 
 def run_command(
-    *arguments: object, cwd: str | Path, environment: Mapping[str, str], stdin: str = "", stdout: int | None = None
+    *arguments: object,
+    cwd: str | Path,
+    environment: Mapping[str, str],
+    stdin: str = "",
+    stdout: int | None = None,
+    stderr: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """The ended process of `gpu-admission` with arguments, as `subprocess.run` returns it.
 
@@ -40,6 +45,7 @@ def run_command(
         environment: All its environment variables.
         stdin: The text of its standard input.
         stdout: The file descriptor that its output goes to; None to return the output.
+        stderr: The file descriptor that its messages go to; None to return the messages.
     """
     args = [str(argument) for argument in arguments]
     request = json.dumps([args, str(cwd), dict(environment)]).encode()
@@ -49,7 +55,8 @@ def run_command(
         mine, theirs = socket.socketpair()
         with mine:
             with theirs, _SENDING:
-                files = [given.fileno(), out.fileno() if stdout is None else stdout, err.fileno(), theirs.fileno()]
+                ends = [out.fileno() if stdout is None else stdout, err.fileno() if stderr is None else stderr]
+                files = [given.fileno(), *ends, theirs.fileno()]
                 socket.send_fds(_server(), [len(request).to_bytes(4) + request], files)
             status = mine.recv(16)
         if not status:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import shlex
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,36 @@ def run(folder):
         return run_command(*arguments, stdin=stdin, stdout=stdout, cwd=folder / cwd, environment=variables)
 
     return run
+
+
+@pytest.fixture
+def on_a_terminal(folder):
+    """Run a command on a terminal; returns the text that the terminal shows in the end, without progress."""
+
+    def on_a_terminal(*arguments, code=0, **environment):
+        inherited = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
+        leader, follower = pty.openpty()
+        ends = {"stdout": follower, "stderr": follower}
+        with ThreadPoolExecutor() as reader:
+            written = reader.submit(_read_terminal, leader)
+            done = run_command(*arguments, cwd=folder, environment={**inherited, **environment}, **ends)
+            os.close(follower)
+        assert done.returncode == code
+        return re.sub(r"[^\n]*\r\x1b\[2K", "", written.result().decode())
+
+    return on_a_terminal
+
+
+def _read_terminal(leader):
+    """All that is written to a terminal until its other end is closed."""
+    written = b""
+    try:
+        while part := os.read(leader, 65536):
+            written += part
+    except OSError:  # how Linux tells that the other end is closed
+        pass
+    os.close(leader)
+    return written
 
 
 @pytest.fixture

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -365,34 +361,12 @@ def test_picture_of_the_documentation_is_that_of_the_example(invoke):
     assert done.stdout == (root / "docs" / "images" / "explain.svg").read_text()
 
 
-def on_a_terminal(folder, columns, *arguments):
-    """What a command writes to a terminal of so many columns."""
-    inherited = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "webhook", *arguments],
-        cwd=folder,
-        env={**inherited, "COLUMNS": str(columns)},
-        stdin=subprocess.DEVNULL,
-        stdout=follower,
-    )
-    os.close(follower)
-    written = b""
-    try:
-        while part := os.read(leader, 65536):
-            written += part
-    except OSError:  # how Linux tells that the other end is closed
-        pass
-    os.close(leader)
-    process.wait()
-    return written.decode()
-
-
 @pytest.mark.parametrize(("columns", "width"), [(80, 80), (20, 40), (400, 140)])
-def test_lines_are_as_wide_as_the_terminal_within_reason(folder, cluster, write, columns, width):
+def test_lines_are_as_wide_as_the_terminal_within_reason(on_a_terminal, cluster, write, columns, width):
     import click
 
-    written = on_a_terminal(folder, columns, "explain", "--cluster", cluster, write("claim.yaml", claim(9)))
+    arguments = ("explain", "--cluster", cluster, write("claim.yaml", claim(9)))
+    written = on_a_terminal(*arguments, code=1, COLUMNS=str(columns))
     assert "\x1b[1mResourceClaim team-a/gpu\x1b[0m  \x1b[31m\x1b[1mimpossible\x1b[0m" in written
     longest = max(map(len, click.unstyle(written).splitlines()))
     assert width - 30 < longest <= width

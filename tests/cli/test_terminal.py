@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import re
 import subprocess
 import sys
 
@@ -13,51 +10,27 @@ import click
 import pytest
 
 
-def on_a_terminal(folder, *arguments, **environment):
-    """The text that a terminal shows of a command, whose progress is erased."""
-    inherited = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "webhook", *arguments],
-        cwd=folder,
-        env={**inherited, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=follower,
-        stderr=follower,
-    )
-    os.close(follower)
-    written = b""
-    try:
-        while part := os.read(leader, 65536):
-            written += part
-    except OSError:  # how Linux tells that the other end is closed
-        pass
-    os.close(leader)
-    assert process.wait() == 0
-    return re.sub(r"[^\n]*\r\x1b\[2K", "", written.decode())
-
-
 @pytest.fixture
 def misspelt(write, pod):
     return write("pod.yaml", pod(nodeSelector={"nvidia.com/gpu.product": "NVIDIA-H100"}))
 
 
-def test_colours_are_for_terminals(folder, cluster, misspelt):
-    written = on_a_terminal(folder, "review", "--cluster", cluster, misspelt)
+def test_colours_are_for_terminals(on_a_terminal, cluster, misspelt):
+    written = on_a_terminal("review", "--cluster", cluster, misspelt)
     assert "\x1b[1mPod team-a/train\x1b[0m  \x1b[32m\x1b[1madmitted\x1b[0m, converted" in written
     assert "\x1b[33m\x1b[1mWarning:\x1b[0m Write" in written
     assert "\x1b[31m-        nvidia.com/gpu: 1\x1b[0m" in written
     assert "\x1b[32m+  resourceClaims:\x1b[0m" in written
 
 
-def test_no_color_is_respected(folder, cluster, misspelt):
-    written = on_a_terminal(folder, "review", "--cluster", cluster, misspelt, NO_COLOR="1")
+def test_no_color_is_respected(on_a_terminal, cluster, misspelt):
+    written = on_a_terminal("review", "--cluster", cluster, misspelt, NO_COLOR="1")
     assert "Pod team-a/train  admitted, converted" in written
     assert "\x1b" not in written
 
 
-def test_empty_no_color_is_not_set(folder):
-    assert "\x1b[" in on_a_terminal(folder, "rules", NO_COLOR="")
+def test_empty_no_color_is_not_set(on_a_terminal):
+    assert "\x1b[" in on_a_terminal("rules", NO_COLOR="")
 
 
 @pytest.mark.parametrize(
@@ -69,8 +42,8 @@ def test_empty_no_color_is_not_set(folder):
         ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
     ],
 )
-def test_environment_decides_about_colours(folder, environment, expected):
-    assert ("\x1b[" in on_a_terminal(folder, "rules", "GA307", **environment)) is expected
+def test_environment_decides_about_colours(on_a_terminal, environment, expected):
+    assert ("\x1b[" in on_a_terminal("rules", "GA307", **environment)) is expected
 
 
 def test_pipe_has_colours_if_they_are_forced(run, cluster, misspelt):
@@ -83,18 +56,18 @@ def test_file_for_a_program_has_no_colours_even_if_they_are_forced(run, cluster,
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
-def test_lines_are_as_wide_as_the_terminal(folder, cluster, misspelt, columns):
+def test_lines_are_as_wide_as_the_terminal(on_a_terminal, cluster, misspelt, columns):
     arguments = ("review", "--cluster", cluster, "--no-diff", misspelt)
-    written = click.unstyle(on_a_terminal(folder, *arguments, COLUMNS=str(columns))).splitlines()
+    written = click.unstyle(on_a_terminal(*arguments, COLUMNS=str(columns))).splitlines()
     assert columns - 20 < max(map(len, written)) <= columns
     assert all(line.startswith((" ", "Warning:", "pod.yaml:", "refers", "1 object:")) for line in written if line)
 
 
-def test_line_of_the_file_is_cut_to_the_width_of_the_terminal(folder, cluster, write, pod):
+def test_line_of_the_file_is_cut_to_the_width_of_the_terminal(on_a_terminal, cluster, write, pod):
     file = write(
         "pod.yaml", json.dumps(pod(nodeSelector={"nvidia.com/gpu.product": "NVIDIA-H100"}, hostname="a" * 100))
     )
-    lines = click.unstyle(on_a_terminal(folder, "review", "--cluster", cluster, file, COLUMNS="60")).splitlines()
+    lines = click.unstyle(on_a_terminal("review", "--cluster", cluster, file, COLUMNS="60")).splitlines()
     (caret,) = (index for index, line in enumerate(lines) if line.strip() == "^")
     assert len(lines[caret - 1]) == 60
     assert lines[caret - 1][lines[caret].index("^") :].startswith('"NVIDIA-H100"')
@@ -107,8 +80,8 @@ def test_lines_in_a_pipe_are_not_wrapped(run, cluster, write, pod):
     assert lines[1].endswith("how many there are; spec.nodeSelector[nvidia.com/gpu.count] [GA307]")
 
 
-def test_diffs_are_not_wrapped(folder, cluster, misspelt):
-    written = click.unstyle(on_a_terminal(folder, "review", "--cluster", cluster, misspelt, COLUMNS="60"))
+def test_diffs_are_not_wrapped(on_a_terminal, cluster, misspelt):
+    written = click.unstyle(on_a_terminal("review", "--cluster", cluster, misspelt, COLUMNS="60"))
     assert '"nodeSelector":{"nvidia.com/gpu.product":"NVIDIA-H100"}}\'' in written
 
 
