@@ -19,6 +19,7 @@ PAGES = {
         "install",
         "upgrade",
         "uninstall",
+        "air-gap",
         "troubleshooting",
         "security",
         "failure-modes",
