@@ -287,7 +287,7 @@ def _as_allocated(request: GPURequest, pod: Object, view: ClusterView, settings:
         why = f"no scheduler chose the node {shown(node)}, and it is not known to have it"
         return replace(request, access=GPUAccess.POSSIBLE, loss=Loss(request.name, why, "spec.nodeName"))
     if request.name in offered:
-        return replace(request, access=GPUAccess.CERTAIN)
+        return request if request.access is GPUAccess.CERTAIN else replace(request, access=GPUAccess.CERTAIN)
     why = f"the node {shown(node)} does not have it, and the kubelet starts the pod without it"
     return replace(request, access=GPUAccess.NONE, loss=Loss(request.name, why, "spec.nodeName"))
 

@@ -84,6 +84,8 @@ def format_amount(amount: Fraction | int | None, beside: Fraction | int | None =
     """
     if amount is None:
         return "?"
+    if amount.denominator == 1 and (beside is None or beside.denominator == 1):
+        return f"{amount.numerator:,}"
     if 0 < 10 * amount < 1:
         return "less than 0.1"
     tenths = round(10 * amount)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
+    from policies.quota.demands.pods import ExtendedResources
     from policies.quota.limits.quota import Quota
     from policies.rules.charges import Amounts, DeviceDemand, DeviceKind
     from policies.rules.settings.choices import Quotas
@@ -299,6 +300,8 @@ class _Work:
 
     terms: Terms
     measure: Measure
+    extended: dict[bytes, ExtendedResources] = field(default_factory=dict)
+    """The extended resources of pods, by what decides about them."""
     requested: dict[tuple[bytes, str | None], tuple[DeviceDemand, ...]] = field(default_factory=dict)
     """The demands of claims, by the spec as it is written and the PriorityClass."""
 
@@ -311,7 +314,7 @@ class _Work:
         except MalformedPodError:
             return _SeenPod(document, Counted(*named), {}, (), "", is_bound=False, made={})
         is_over = has_ended(document)
-        got = () if is_over else holdings_of_pod(pod, self.terms.view, self.terms.settings)
+        got = () if is_over else holdings_of_pod(pod, self.terms.view, self.terms.settings, alike=self.extended)
         claims = frozenset(entry["name"] for entry in pod.resource_claims if "name" in entry)
         amounts, gpus = self.measure.measure(got)
         counted = Counted(*named, amounts=amounts, ended=is_over, claims=claims)
@@ -319,7 +322,9 @@ class _Work:
         seen = _SeenPod(document, counted, gpus, got, priority_class_of(pod), pod.is_past_scheduling, made)
         if is_over or not pod.is_past_scheduling or not claimed:
             return seen
-        unclaimed = self.measure.measure(holdings_of_pod(pod, self.terms.view, self.terms.settings, claimed))
+        unclaimed = self.measure.measure(
+            holdings_of_pod(pod, self.terms.view, self.terms.settings, claimed, alike=self.extended)
+        )
         return replace(seen, gpus=unclaimed.gpus, unclaimed=unclaimed.amounts)
 
     def claim(self, document: Object, origin: _Origin | None, own: tuple[DeviceDemand, ...] | None) -> _SeenClaim:

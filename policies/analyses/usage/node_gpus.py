@@ -13,7 +13,7 @@ from policies.kubernetes.bounds import count_work
 from policies.kubernetes.names import format_amount, format_count, shorten
 from policies.kubernetes.nodes import is_cordoned, preventing_taints
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, name_of, namespace_of
-from policies.kubernetes.quantities import bare_resource_amount, billionths, pod_amounts, resource_amount
+from policies.kubernetes.quantities import bare_resource_amount, billionths, pod_amounts, resource_amount, taken_by
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
@@ -254,9 +254,10 @@ class UnusableNodes:
         self._used = ResourceUsage(view) if all_pods else None
         # The least of each scarce resource that a pod with GPUs requests, in billionths.
         least: dict[str, int] = {}
-        for pod in view.known_objects("Pod"):
+        pods, usages = view.list("Pod"), view.derive_each("Pod", taken_by)
+        for pod, taken in () if pods is UNKNOWN or usages is UNKNOWN else zip(pods, usages, strict=True):
             if (namespace_of(pod) or DEFAULT_NAMESPACE, name_of(pod)) in holders:
-                amounts = pod_amounts(pod.get("spec"))
+                amounts = pod_amounts(pod.get("spec")) if taken is None else dict(taken[1])
                 for resource in _SCARCE:
                     amount = amounts.get(resource, 0)
                     least[resource] = min(least.get(resource, amount), amount)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from policies.fleet import extended_requests
 from policies.fleet.gpu_nodes import narrows_gpus
 from policies.kubernetes.names import shown
 from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize, required_terms
-from policies.kubernetes.objects import lookup
+from policies.kubernetes.objects import lookup, mappings_at
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.quantities import ONE, pod_amounts
 from policies.kubernetes.selectors import NodeRequirement, term_requirements
@@ -339,7 +340,12 @@ def demands_of_pod(pod: Pod, claims: Sequence[PodClaim], view: ClusterView, sett
 
 
 def holdings_of_pod(
-    pod: Pod, view: ClusterView, settings: Quotas, claimed: Collection[str] = ()
+    pod: Pod,
+    view: ClusterView,
+    settings: Quotas,
+    claimed: Collection[str] = (),
+    *,
+    alike: dict[bytes, ExtendedResources] | None = None,
 ) -> tuple[DeviceDemand, ...]:
     """The devices that a pod holds by extended resources; without a node, those that it requests.
 
@@ -350,10 +356,21 @@ def holdings_of_pod(
         view: the cluster, with nodes, classes and slices.
         settings: how quotas count.
         claimed: resources to leave out once the pod has a node, because a claim holds them.
+        alike: the extended resources of pods that were read before with the same view and settings; this one's are added.
     """
     extended = ExtendedResources(pod, priority_class_of(pod), view, settings)
+    if alike is not None:
+        extended = alike.setdefault(_decisive_part(pod.spec), extended)
     node = pod.spec.get("nodeName")
     return tuple((extended.holdings(node, claimed) if node else extended.demands).values())
+
+
+def _decisive_part(spec: Mapping[str, Any]) -> bytes:
+    """All that decides about the extended resources of a pod, as it is written: the order of its fields counts."""
+    fields = [spec.get(field) for field in ("priorityClassName", "nodeSelector", "affinity")]
+    containers = [*mappings_at(spec, ("initContainers",)), None, *mappings_at(spec, ("containers",))]
+    requests = [each and (each.get("resources"), each.get("restartPolicy")) for each in containers]
+    return marshal.dumps((fields, requests), 2)
 
 
 def priority_class_of(pod: Pod) -> str:
