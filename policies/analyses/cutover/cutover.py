@@ -20,7 +20,7 @@ from policies.analyses.cutover.inventory import Inventory, requests_plugin, sele
 from policies.analyses.cutover.waves import plan_waves
 from policies.analyses.migrate import migrate_pod
 from policies.analyses.migrate.migrated_cluster import migrated_cluster
-from policies.analyses.migrate.proof import quota_cell
+from policies.analyses.migrate.proof import PodCharges, quota_cell
 from policies.analyses.plan import predict
 from policies.configuration.v1alpha1 import LEAST_BRANCH, is_old_branch
 from policies.fleet.device_plugin import active_cluster_policy
@@ -282,9 +282,9 @@ class _Simulation:
         return replace(wave, counts=counts, effects=tuple(_effect(each) for each in found if each.outcome in _WORSE))
 
     def _quotas(self, subjects: Sequence[Subject]) -> Iterator[Effect]:
-        after = Situation(self._after, self._settings)
+        charged = PodCharges(self._before, Situation(self._after, self._settings))
         for each in subjects:
-            cell = quota_cell(each, self._before, after, Certainty.PREDICTED)
+            cell = quota_cell(each, charged, Certainty.PREDICTED)
             if cell.outcome is not Outcome.KEPT:
                 yield Effect(each.label, each.namespace, each.count, cell.outcome, cell.sentence)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from policies.admission import review
+from policies.admission import common_part, form_of, review
 from policies.analyses.autoscaling import growth_of_cluster
 from policies.analyses.migrate import migrate_pod
 from policies.analyses.migrate.migrated_cluster import migrated_cluster
@@ -52,21 +52,45 @@ class Cell:
 _REQUESTS = "requests."
 
 
-def quota_cell(subject: Subject, before: Situation, after: Situation, certainty: Certainty) -> Cell:
+def _likeness(subject: Subject) -> tuple[str, bytes]:
+    """A key, equal for subjects whose pods are converted and charged alike.
+
+    Rules read only the common part of a pod, and nothing that is charged depends on the rest.
+    """
+    return subject.namespace, form_of(common_part(subject.document))
+
+
+class PodCharges:
+    """The charges of pods in two clusters; like pods are charged once."""
+
+    def __init__(self, before: Situation, after: Situation) -> None:
+        """Keep the clusters before and after a migration."""
+        self.before, self._after = before, after
+        self._known: dict[tuple[str, bytes], Sequence[ChargeRequest | None]] = {}
+
+    def of(self, subject: Subject) -> Sequence[ChargeRequest | None]:
+        """The charges of a pod of the subject before and after; None if it is refused, or requests no GPUs."""
+        key = _likeness(subject)
+        if key not in self._known:
+            self._known[key] = [_charge_of(subject, each) for each in (self.before, self._after)]
+        return self._known[key]
+
+
+def quota_cell(subject: Subject, charged: PodCharges, certainty: Certainty) -> Cell:
     """The cell about the quotas of the namespace: kept if they count the same.
 
     Args:
         subject: The pods of a template.
-        before: The cluster before its migration.
-        after: The cluster after it.
+        charged: The charges before and after the migration.
         certainty: How sure the devices of the pods are after it.
     """
-    if uncounted := _find_uncounted(subject.namespace, before.view):
+    view = charged.before.view
+    if uncounted := _find_uncounted(subject.namespace, view):
         return Cell(Outcome.LOST, uncounted)
-    quotas = [*quotas_shown(subject.namespace, before.view)]
+    quotas = [*quotas_shown(subject.namespace, view)]
     if not quotas:
         return Cell(Outcome.KEPT, "no quota counts it")
-    charges = [_charge_of(subject, each) for each in (before, after)]
+    charges = charged.of(subject)
     kept = []
     for names, document in quotas:
         owner = f"{GROUP} {names.name}" if document.get("kind") == GROUP else "the GPUQuota"
@@ -197,17 +221,22 @@ class MigrationProver:
         """
         self._settings = settings
         self.cluster = migrated_cluster(view, namespaces)
-        self._before, self._after = Situation(view, settings), Situation(self.cluster.view, settings)
+        before, after = Situation(view, settings), Situation(self.cluster.view, settings)
         self._predicted = frozenset(self.cluster.predicted)
-        self.comparer = FitComparer(self._before, self._after)
+        self.comparer = FitComparer(before, after)
         growth = growth_of_cluster(view, view.list("NodePool") if node_pools is None else node_pools)
         self._autoscaling = Cell(growth.outcome, growth.sentence)
+        self._migrated: dict[tuple[str, bytes], MigratedPod] = {}
+        self._charges = PodCharges(before, after)
 
     def prove(self, subject: Subject) -> WorkloadProof | None:
         """The verdicts on a subject; None if it requests no GPUs of a device plugin."""
         if not subject.is_pod:
             return None
-        pod = migrate_pod(subject.document, subject.namespace, self.cluster.view, self._settings)
+        key = _likeness(subject)
+        if key not in self._migrated:
+            self._migrated[key] = migrate_pod(subject.document, subject.namespace, self.cluster.view, self._settings)
+        pod = self._migrated[key]
         if pod.pod is None and not pod.is_left:
             return None
         fit = self.comparer.compare(subject)
@@ -220,7 +249,7 @@ class MigrationProver:
         else:
             cells |= {
                 "devices": replace(_devices_cell(fit, self.cluster.view), certainty=certainty),
-                "quota": quota_cell(subject, self._before, self._after, certainty),
+                "quota": quota_cell(subject, self._charges, certainty),
                 "preemption": _preemption_cell(pod),
                 "autoscaling": self._autoscaling,
             }
