@@ -366,7 +366,7 @@ def holdings_of_pod(
 
 
 def _decisive_part(spec: Mapping[str, Any]) -> bytes:
-    """All that decides about the extended resources of a pod, as it is written: the order of its fields counts."""
+    """All that decides about the extended resources of a pod, as it is written."""
     fields = [spec.get(field) for field in ("priorityClassName", "nodeSelector", "affinity")]
     containers = [*mappings_at(spec, ("initContainers",)), None, *mappings_at(spec, ("containers",))]
     requests = [each and (each.get("resources"), each.get("restartPolicy")) for each in containers]
