@@ -34,6 +34,7 @@ CLAIMED = [folder for folder in REVIEWED if folder.name.startswith(("claim-", "c
 SETTINGS = "settings.yaml"
 WITH_SETTINGS = [folder for folder in REVIEWED if (folder / SETTINGS).exists()]
 WITHOUT_PODS = {
+    "ClusterGPUQuota",
     "ComputeDomain",
     "ConfigMap",
     "DeviceClass",

@@ -46,6 +46,12 @@ def of(*documents):
     return tenancy(ManifestsView(documents))
 
 
+def test_quotas_under_review_count_where_no_others_are_known():
+    view = ManifestsView([], [document()])
+    assert tenancy(view).group_of(namespace("a", unit="research")) == Group("research")
+    assert tenancy(ManifestsView()) is UNKNOWN
+
+
 def test_selector_alone_makes_one_group():
     quota = parse_cluster_quota(document())
     assert quota.group_of({"unit": "research"}) == Group("research")
