@@ -161,7 +161,7 @@ def find_command(name: str) -> click.Command | None:
         case "report":
             from webhook.cli.commands.reports import report_command as command
         case "snapshot":
-            from webhook.cli.commands.snapshot import command
+            from webhook.cli.commands.reports import snapshot_command as command
         case "generate":
             from webhook.cli.commands.generate import command
         case "rules":
