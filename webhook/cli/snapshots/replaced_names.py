@@ -269,7 +269,8 @@ GPUClusterList GPUClusterPolicy gpuclusters GpuConfig gpucores gpumem gpumem-per
 GPUQuotaList gpuquotas GPUs gpus graphics greatest gridd group groups grove Gt Guaranteed guard-changes guard-pods HAMi
 hami-scheduler hard hardwareAddress has HashMod hashmod hasValue headGroupSpec health healthcheck Helm helm HelmRelease HGX home
 honorLabels Hopper hopper host-driver-branch host-driver-version host-root hostAliases hostIPC hostManaged HostManagedIMEXDaemon
-hostname hostnameOverride hostNetwork hostPath hostPaths hostPID hostPort hostProcess hostUsers hour hpcJobMapping http https
+hostname hostnameOverride hostNetwork hostPath hostPaths hostPID hostPort hostProcess hostUsers hour hours hpcJobMapping http
+https
 huggingface ID id IfNeeded IfNotPresent Ignore ignore ignore-taint IGNORE_DRA_REQUESTS IGNORED image imagePath ImagePullBackOff
 imagePullPolicy imagePullSecrets imex IMEX_ISOLATION IMEX_MODE IMEXDaemonsWithDNSNames In in includes index indexOf
 InferenceService InferenceServiceList inferenceservices initContainer initContainers initContainerStatuses initialDelaySeconds
