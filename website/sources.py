@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 
 
 ROOT = Path(__file__).parents[1]
-_OTHER_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SCOPE.md", "SECURITY.md", "benchmarks/README.md")
+_OTHER_PAGES = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "SCOPE.md",
+    "SECURITY.md",
+    "SUPPORT.md",
+    "benchmarks/README.md",
+)
 _LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 _SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
 _ENTRY = re.compile(r"^- \[(.+?)\]\((\S+?)\.md\)", re.MULTILINE)
