@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.admission.pod_forms import as_created, common_part, controller_label, form_of, slim_pod
 from policies.admission.severities import finish
 from policies.admission.workload_templates import templates_of
-from policies.conversion.converted_pods import conversion_record
+from policies.conversion.converted_pods import RECORD_PATH, conversion_record
 from policies.conversion.exemptions import strategy_of
 from policies.conversion.preemption import no_lost_preemption
 from policies.conversion.strategies import reported_choice
@@ -110,6 +110,8 @@ def requests_device_plugin(pod: Object, view: ClusterView) -> bool:
 
 def is_converted(pod: Object) -> bool:
     """True if a pod was converted, as far as its marks prove it."""
+    if lookup(pod, RECORD_PATH) is None:
+        return False
     try:
         return conversion_record(Pod.read(pod)) is not None
     except MalformedPodError:

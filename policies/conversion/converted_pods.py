@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding
 
 
-MARKS = (FieldPath(["metadata", "annotations", RECORD]), FieldPath(["metadata", "labels", MANAGED]))
+RECORD_PATH = FieldPath(["metadata", "annotations", RECORD])
+MARKS = (RECORD_PATH, FieldPath(["metadata", "labels", MANAGED]))
 """The paths of the marks of a converted pod."""
 
 

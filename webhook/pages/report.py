@@ -38,6 +38,7 @@ _MOST_ROWS = 500
 """Rows of a table of namespaces or of holders; the others are counted."""
 _FIRST_NODES = 100
 """Lines of nodes that a page without scripts shows."""
+_NOTHING = Fraction(0)
 _NODES_IN_PART = 250
 """Lines of nodes in a part, which the live page sends again if one of them changes."""
 
@@ -178,7 +179,7 @@ def _node_line(node: NodeOverview) -> NodeLine:
     for each in node.gpus:
         for holding in each.holdings:
             text = _holder_text(holding.holder)
-            held[text] = held.get(text, Fraction(0)) + holding.amount
+            held[text] = held.get(text, _NOTHING) + holding.amount
     holders = sorted(held.items(), key=lambda item: (-item[1], item[0]))
     texts = [f"{text} x{format_amount(amount)}" if amount != 1 else text for text, amount in holders]
     width, shapes = _picture(node.cells[:_MOST_SQUARES])
@@ -249,7 +250,7 @@ def _likeness(cell: GPUCell) -> object:
 
 
 def _part_likeness(part: CellPart) -> CellPart:
-    return part._replace(start=Fraction(0), width=Fraction(0), device="")
+    return part._replace(start=_NOTHING, width=_NOTHING, device="")
 
 
 def _gpu_facets(node: NodeOverview) -> str:

@@ -391,7 +391,8 @@ def _one_gpu(
         if amounts > 1 and each.device.is_shareable and max(taken.values(), default=_NONE) <= 1:
             amounts, is_shared = _ONE, True
         share = each.kind.gpus / kind.gpus
-        over += max(amounts - 1, _NONE) * share
+        if amounts > 1:
+            over += (amounts - 1) * share
         held += min(amounts, _ONE) * share
         is_whole_held = is_whole_held or (amounts >= 1 and share == 1)
     # The parts of a divided GPU can add up to more than one, because each counts as the larger of its shares.
