@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,4 +54,10 @@ def _by_url(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _documents(file: Path) -> Iterator[dict[str, Any]]:
-    return (document for document in libyaml.load_all(file.read_text()) if document)
+    """The objects of a file, which the caller may change."""
+    yield from pickle.loads(_pickled_documents(file))
+
+
+@cache
+def _pickled_documents(file: Path) -> bytes:
+    return pickle.dumps([document for document in libyaml.load_all(file.read_text()) if document])

@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 
-USUAL = 30
+USUAL = 20
 """Examples of a property in `make test`, unless the property sets its own number with `examples`."""
 
 

@@ -14,6 +14,7 @@ from policies.quota.ledger.status import Versions
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN, Bill, Charge
 from tests.controllers.quotas.test_quota_groups import Research
+from tests.properties import examples
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers import quota_count
 from webhook.controllers.group_upkeep import GroupUpkeep
@@ -287,7 +288,8 @@ class Cluster:
 KINDS = ("Namespace", "ClusterGPUQuota", "GPUQuotaGroup", "Pod")
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.hypothesis  # like tests with @given: `make properties` runs more of it
+@pytest.mark.parametrize("seed", range(examples(8)))
 async def test_no_group_counts_too_little_while_namespaces_move(research, replica, seed):
     chance = random.Random(seed)
     research.quota(gpus=100)

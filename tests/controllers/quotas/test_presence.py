@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.properties import examples
 from webhook.cluster.answers import Unreachable
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.leases import LEASE
@@ -239,7 +240,8 @@ async def test_leader_that_cannot_read_leases_says_so(place):
     assert presences.why_unseen({"GPUQuota": "1"}) == "the Leases of the replicas cannot be read: cut off"
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.hypothesis  # like tests with @given: `make properties` runs more of it
+@pytest.mark.parametrize("seed", range(examples(20)))
 async def test_quota_that_all_have_seen_is_in_every_cache_that_is_trusted(place, seed):
     """The end of the condition Unknown: no replica admits by an older cache any more, in any order of events."""
     chance = random.Random(seed)
@@ -392,7 +394,8 @@ class Membership:
         return self.states[kind].index({each["metadata"]["name"] for each in store.list()})
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.hypothesis  # like tests with @given: `make properties` runs more of it
+@pytest.mark.parametrize("seed", range(examples(30)))
 async def test_membership_that_all_have_seen_is_shown_by_every_cache_that_is_trusted(place, seed):
     """The end of the condition Unknown of a group: no replica charges by older labels any more, in any order of events."""
     chance = random.Random(seed)
