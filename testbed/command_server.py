@@ -9,9 +9,9 @@ import gc
 import json
 import os
 import runpy
-import signal
 import socket
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pkgutil import walk_packages
 
@@ -22,9 +22,9 @@ def _serve(requests: socket.socket) -> None:
     Raises:
         SystemExit: No more requests can come.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         start, files, _, _ = socket.recv_fds(requests, 4, 4)
+        _reap()
         if not start:
             sys.exit()
         request = requests.recv(int.from_bytes(start), socket.MSG_WAITALL)
@@ -36,11 +36,20 @@ def _serve(requests: socket.socket) -> None:
             os.close(file)
 
 
+def _reap() -> None:
+    """Forget processes that have ended; what they took counts as taken by this one."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def _become(request: bytes, files: list[int]) -> None:
-    """Make this process one that a shell would have started; its parent reports how it ends."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    """Make this process one that a shell would have started; its parent reports its id, and how it ends."""
     *standard, reply = files
     if child := os.fork():
+        for file in standard:
+            os.close(file)
+        os.write(reply, child.to_bytes(8))
         _, status = os.waitpid(child, 0)
         os.write(reply, str(os.waitstatus_to_exitcode(status)).encode())
         os._exit(0)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from tempfile import TemporaryFile
 from threading import Lock
@@ -20,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.json_schemas import check_output
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 
@@ -48,23 +51,74 @@ def run_command(
         stderr: The file descriptor that its messages go to; None to return the messages.
     """
     args = [str(argument) for argument in arguments]
-    request = json.dumps([args, str(cwd), dict(environment)]).encode()
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         given.write(stdin.encode())
         given.seek(0)
-        mine, theirs = socket.socketpair()
-        with mine:
-            with theirs, _SENDING:
-                ends = [out.fileno() if stdout is None else stdout, err.fileno() if stderr is None else stderr]
-                files = [given.fileno(), *ends, theirs.fileno()]
-                socket.send_fds(_server(), [len(request).to_bytes(4) + request], files)
-            status = mine.recv(16)
-        if not status:
-            raise RuntimeError("the process that runs commands has ended")
-        done = subprocess.CompletedProcess(args, int(status), _text(out), _text(err))
+        ends = [out.fileno() if stdout is None else stdout, err.fileno() if stderr is None else stderr]
+        code = RunningCommand(args, cwd, environment, [given.fileno(), *ends]).wait()
+        done = subprocess.CompletedProcess(args, code, _text(out), _text(err))
     if stdout is None:
         check_output(args, done.returncode, done.stdout)
     return done
+
+
+class RunningCommand:
+    """A process of `gpu-admission` that runs until it ends or gets a signal; the methods are those of `Popen`."""
+
+    def __init__(
+        self, args: Sequence[str], cwd: str | Path, environment: Mapping[str, str], files: Sequence[int]
+    ) -> None:
+        """Start it.
+
+        Args:
+            args: The command and its arguments.
+            cwd: The folder it runs in.
+            environment: All its environment variables.
+            files: The file descriptors of its standard input, output and error.
+        """
+        request = json.dumps([list(args), str(cwd), dict(environment)]).encode()
+        self._reply, theirs = socket.socketpair()
+        with theirs, _SENDING:
+            socket.send_fds(_server(), [len(request).to_bytes(4) + request], [*files, theirs.fileno()])
+        self.pid = int.from_bytes(self._reply.recv(8, socket.MSG_WAITALL))
+        self._code: int | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: It did not end in these seconds.
+        """
+        if self._code is None:
+            self._reply.settimeout(timeout)
+            try:
+                status = self._reply.recv(16)
+            except (BlockingIOError, TimeoutError):
+                raise subprocess.TimeoutExpired("gpu-admission", timeout or 0) from None
+            self._reply.close()
+            if not status:
+                raise RuntimeError("the process that runs commands has ended")
+            self._code = int(status)
+        return self._code
+
+    def poll(self) -> int | None:
+        """The exit code; None while it runs."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
 
 
 def _text(file: Any) -> str:

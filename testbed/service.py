@@ -10,10 +10,15 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.ports import free_ports
 from testbed.waiting import until
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from testbed.commands import RunningCommand
 
 ROOT = Path(__file__).parents[1]
 _START_SECONDS = 100
@@ -38,7 +43,7 @@ class Service:
         self._log = log
         self._options = {name.replace("_", "-"): value for name, value in options.items()}
         self._port, self._probe_port, self._explain_port = free_ports(3)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | RunningCommand | None = None
 
     @property
     def url(self) -> str:
@@ -76,17 +81,17 @@ class Service:
         }
         arguments = [f"--{option}={value}" for option, value in options.items()]
         with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [*self.command(), "serve", *arguments],
-                cwd=self._kubeconfig.parent,
-                env={**environment(), "PYTHONPATH": str(ROOT)},
-                stdout=output,
-                stderr=output,
-            )
+            self._process = self.launch(["serve", *arguments], self._kubeconfig.parent, output)
         try:
             until(self._is_ready, "the service is ready", _START_SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log()[-_LOG_SHOWN:]}") from None
+
+    def launch(self, arguments: list[str], folder: Path, output: BinaryIO) -> subprocess.Popen[bytes] | RunningCommand:
+        """Start the process of a command in a folder, with a file for its output."""
+        variables = {**environment(), "PYTHONPATH": str(ROOT)}
+        command = [*self.command(), *arguments]
+        return subprocess.Popen(command, cwd=folder, env=variables, stdout=output, stderr=output)
 
     def command(self) -> list[str]:
         """The beginning of the command line."""

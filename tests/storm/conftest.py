@@ -14,6 +14,7 @@ import pytest
 
 from testbed.background import Background
 from testbed.replicated_clusters import replicated_cluster
+from tests.forked_services import forked_services
 from tests.storm.harness.refuser import Refuser
 from tests.storm.harness.storm import FULL, SMALL, Storm
 
@@ -44,7 +45,8 @@ def _why_not():
 @pytest.fixture
 def background():
     background = Background()
-    yield background
+    with forked_services():
+        yield background
     background.close()
 
 
