@@ -260,8 +260,8 @@ def cluster_of(k8s, nodes):
             node["status"]["nodeInfo"] = {"kubeletVersion": "v1.33.4"}
         yield node
         if holder := facts["plugin_holder"]:
-            words = "plugged" if holder == "team-a" else "zz-plugged"
-            yield k8s.pod({"nvidia.com/gpu": "1"}, name=f"{words}-on-{name}", namespace=holder, nodeName=name)
+            own = f"plugged-{name.removeprefix('zz-')}" if holder == "team-a" else f"zz-plugged-on-{name}"
+            yield k8s.pod({"nvidia.com/gpu": "1"}, name=own, namespace=holder, nodeName=name)
         if facts["devices"]:
             pool = facts["pool"]
             devices = k8s.resource_slice(k8s.gpus(facts["devices"]), name, count=facts["count"], pool=pool)
