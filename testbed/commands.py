@@ -63,7 +63,7 @@ def run_command(
 
 
 class RunningCommand:
-    """A process of `gpu-admission` that runs until it ends or gets a signal; the methods are those of `Popen`."""
+    """A process of `gpu-admission` that runs until it ends, with some methods of `Popen`."""
 
     def __init__(
         self, args: Sequence[str], cwd: str | Path, environment: Mapping[str, str], files: Sequence[int]
