@@ -4,7 +4,7 @@ import pytest
 
 from policies.admission import review
 from policies.rules.request import Request
-from policies.rules.settings import Access, GPUAdmissionPolicy
+from policies.rules.settings import Access, GPUAdmissionPolicy, Placement
 from testbed import libyaml
 from tests.fleet.fleet_objects import (
     EITHER,
@@ -116,8 +116,9 @@ def test_class_named_like_nvidias_tolerates_no_taints_of_gpu_nodes(way):
     asking, objects = WAYS[way]("fast.gpu.nvidia.com")
     for each in asking["spec"]["containers"]:
         each.pop("env")
-    settings = GPUAdmissionPolicy()
-    other = reviewed(asking, device_class("fast.gpu.nvidia.com", OTHER, extended="example.com/fast"), *objects)
+    settings = GPUAdmissionPolicy(placement=Placement(tolerate_gpu_nodes="Always"))
+    other_class = device_class("fast.gpu.nvidia.com", OTHER, extended="example.com/fast")
+    other = reviewed(asking, other_class, *objects, settings=settings)
     assert not other.object["spec"].get("tolerations")
     own = device_class("fast.gpu.nvidia.com", GPU, extended="example.com/fast")
     assert reviewed(asking, own, *objects, settings=settings).object["spec"].get("tolerations")

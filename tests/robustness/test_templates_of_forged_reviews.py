@@ -89,8 +89,8 @@ def shown(cluster):
 @pytest.mark.parametrize(
     ("namespace", "labels", "placed"),
     [
-        ("team-b", {}, ["/spec/tolerations"]),
-        ("team-c", {"gpu-admission.io/dra": "preview"}, ["/spec/tolerations"]),
+        ("team-b", {}, []),
+        ("team-c", {"gpu-admission.io/dra": "preview"}, []),
         ("kube-system", ENABLED, []),
         ("gpu-admission", ENABLED, []),
         ("gpu-operator", ENABLED, ["/spec/tolerations"]),
