@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import re
 import sys
@@ -248,6 +249,8 @@ class ManifestReader:
         known = len(self.problems)
         with CollectionPause():
             value = found.quick_json
+            # JSON has no cycles, and a cluster is kept until the command ends: no collection need traverse it.
+            gc.freeze()
         if found.others is not None and found.others.skips_json(value):
             return []
         may_have_nulls = b"null" in found.content
