@@ -23,8 +23,18 @@ _WATCHED_UNTIL = pytest.StashKey[float]()
 
 def pytest_configure(config):
     config.stash[_STDERR] = os.dup(2)  # not yet redirected to what pytest captures
-    # Tens of thousands of tests are collected, which are no garbage, and most tests make more objects than the usual 700.
+    # Most tests make more objects than the usual 700.
     gc.set_threshold(20_000, 10, 20)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect no garbage while tests are collected."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish(session):
