@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import KW_ONLY, dataclass
+from difflib import get_close_matches
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
@@ -164,6 +165,15 @@ class RuleBook:
     def get(self, rule_id: str) -> Rule | None:
         """The rule with an id; None if it does not exist."""
         return next((rule for rule in self.rules if rule.id == rule_id), None)
+
+    def not_found(self, rule_id: str) -> str:
+        """The sentence for an id that does not exist, with ids that are near."""
+        known = [rule.id for rule in self.rules]
+        # Letters that are typed for digits: GA1O2.
+        written = rule_id.upper().translate(str.maketrans("OIL", "011"))
+        alike = [written] if written in known else get_close_matches(written, known)
+        hint = f"did you mean {' or '.join(sorted(alike))}?" if alike else "gpu-admission rules lists them all."
+        return f"there is no rule {rule_id}; {hint}"
 
     def of_kind(self, kind: str) -> tuple[Rule, ...]:
         """The rules that review objects of a kind; for a workload, those that review its pods with it."""

@@ -38,6 +38,13 @@ def advice(path: FieldPath, message: str, remedy: str) -> str:
     return "".join(_parts(path, message, remedy))
 
 
+def advice_lines(path: FieldPath, message: str, remedy: str) -> list[str]:
+    """The remedy and the reason as lines of their own; one of them if the other is empty."""
+    said = with_capital(named_remedy(path, remedy))
+    why = reason(path, message) if message else ""
+    return [said, *([f"Reason: {why}"] if why else [])] if said else [with_capital(why)]
+
+
 def _parts(path: FieldPath, message: str, remedy: str) -> tuple[str, str]:
     """The text before the reason, and the reason; without a reason only the remedy."""
     named = named_remedy(path, remedy)

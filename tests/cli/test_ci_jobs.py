@@ -26,6 +26,7 @@ SCHEMAS = files("check_jsonschema") / "builtin_schemas" / "vendor"
 ACTION = libyaml.load((ROOT / "action.yml").read_text())
 COMPONENT, JOBS = libyaml.load_all((ROOT / "templates" / "review.yml").read_text())
 (HOOK,) = libyaml.load((ROOT / ".pre-commit-hooks.yaml").read_text())
+PAGES = "GPU_ADMISSION_DOCS"
 REFUSED = {"nvidia.com/gpu.count": "8"}
 # It does what `python -m venv FOLDER` does, with a pip that notes its arguments.
 PYTHON = """\
@@ -90,7 +91,9 @@ def action(folder, cluster, tmp_path_factory):
 
     def action(**given):
         values = inputs | {name.replace("_", "-"): value for name, value in given.items()}
-        variables = {name: fill_in(text, "${{ inputs.", " }}", values) for name, text in step["env"].items()}
+        variables = {
+            name: fill_in(text, "${{ inputs.", " }}", values) for name, text in step["env"].items() if name != PAGES
+        }
         return bash(step["run"], folder, RUNNER_TEMP=str(temporary), **variables)
 
     return action
@@ -108,7 +111,8 @@ def test_action_has_the_shape_that_github_reads():
 
 def test_action_reads_all_its_inputs():
     (step,) = [step for step in ACTION["runs"]["steps"] if step.get("name") == "Review"]
-    assert sorted(step["env"].values()) == sorted(f"${{{{ inputs.{name} }}}}" for name in ACTION["inputs"])
+    inputs = (value for name, value in step["env"].items() if name != PAGES)
+    assert sorted(inputs) == sorted(f"${{{{ inputs.{name} }}}}" for name in ACTION["inputs"])
     assert "${{" not in step["run"]
 
 
@@ -166,6 +170,10 @@ def test_action_stops_commands_in_other_output(action, bad, write, pod):
     assert (done.returncode, last) == (1, f"::{first.removeprefix('::stop-commands::')}::")
 
 
+def test_action_fails_on_the_rules_that_it_names(action, bad):
+    assert [action(fail_on=rules).returncode for rules in ("GA410", "GA410,GA307")] == [0, 1]
+
+
 @pytest.mark.parametrize("text", ["$(touch owned)", "`touch owned`", '"; touch owned; "', "--help"])
 def test_input_of_the_action_is_no_command(action, good, text):
     done = action(paths=text)
@@ -211,7 +219,9 @@ def test_gitlab_job_fails_on_bad_manifests_with_a_report(job, bad, cluster):
     assert done.returncode == 1
     assert "What fails:\n  manifests/bad.yaml:1  Pod team-a/bad  refused  GA307\n" in done.stderr
     (found,) = JOBS.values()
-    assert JUnitXml.fromfile(found["artifacts"]["reports"]["junit"]).failures == 1
+    reports = found["artifacts"]["reports"]
+    assert JUnitXml.fromfile(reports["junit"]).failures == 1
+    assert [each["check_name"] for each in json.loads(Path(reports["codequality"]).read_text())] == ["GA307"]
     assert found["artifacts"]["when"] == "always"
 
 

@@ -50,6 +50,11 @@ def test_rules_have_their_titles_as_descriptions():
     assert (item.value, item.help) == ("GA313", "A device of the cluster must match the request")
 
 
+def test_what_fails_a_review_is_completed_behind_a_comma(complete):
+    assert complete("review", "--fail-on", "d") == ["deny"]
+    assert complete("review", "--fail-on", "deny,ga313") == ["deny,GA313"]
+
+
 def test_rules_may_be_written_small(complete):
     assert complete("rules", "ga313") == ["GA313"]
 

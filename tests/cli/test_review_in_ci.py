@@ -25,10 +25,36 @@ def files(write, pod):
         ("warn", "fine", 0),
         ("warn", "warned", 1),
         ("warn", "refused", 1),
+        ("GA313", "warned", 1),
+        ("GA313", "refused", 0),
+        ("ga307,GA410", "refused", 1),
+        ("deny,GA313", "refused", 1),
     ],
 )
-def test_warnings_fail_a_review_if_that_is_asked_for(invoke, cluster, files, fail_on, name, expected):
+def test_review_fails_on_severities_and_rules_that_it_is_told(invoke, cluster, files, fail_on, name, expected):
     assert invoke("review", "--cluster", cluster, "--fail-on", fail_on, files[name]).exit_code == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("GA3O7", "write deny, warn or rules, such as deny,GA410: there is no rule GA3O7; did you mean GA307?"),
+        (
+            "deny,often",
+            "write deny, warn or rules, such as deny,GA410: there is no rule often; gpu-admission rules lists them all.",
+        ),
+        (",", "is empty; write deny, warn or rules, such as deny,GA410"),
+    ],
+)
+def test_unknown_word_that_should_fail_a_review_is_answered_with_near_rules(invoke, files, words, error):
+    done = invoke("review", "--fail-on", words, files["fine"])
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, f"Error: Invalid value for '--fail-on': {error}")
+
+
+def test_summary_names_the_rules_that_fail_the_review(invoke, cluster, files):
+    done = invoke("review", "--cluster", cluster, "-o", "junit", "--fail-on", "GA313", *files.values())
+    lines = done.stderr.splitlines()
+    assert lines[lines.index("What fails:") + 1 :][:1] == ["  warned.yaml:1  Pod team-a/warned  admitted  GA313"]
 
 
 def test_quiet_review_shows_problems_and_counts_everything(invoke, cluster, files):

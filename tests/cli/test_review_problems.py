@@ -111,7 +111,7 @@ def test_unknown_option_is_a_usage_error(invoke):
 def test_unknown_output_is_a_usage_error(invoke):
     done = invoke("review", "-o", "xml", "pod.yaml")
     assert done.exit_code == 2
-    assert "'xml' is not one of 'text', 'json', 'yaml', 'patch', 'junit', 'sarif', 'github'." in done.stderr
+    assert "'xml' is not one of 'text', 'json', 'yaml', 'patch', 'junit', 'sarif', 'github', 'gitlab'." in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from junitparser import JUnitXml
 
 from testbed.commands import run_command
+from webhook.cli.review.code_hosts import PAGES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = "examples/review-in-ci"
@@ -22,6 +24,35 @@ REFUSAL = (
     "counts the GPUs of the node; no device knows how many there are; spec.nodeSelector[nvidia.com/gpu.count]"
 )
 MISSPELT = {"nvidia.com/gpu.product": "NVIDIA-H100"}
+CODE_QUALITY = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["description", "check_name", "fingerprint", "severity", "location"],
+        "properties": {
+            "description": {"type": "string", "minLength": 1},
+            "check_name": {"type": "string", "minLength": 1},
+            "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+            "severity": {"enum": ["info", "minor", "major", "critical", "blocker"]},
+            "location": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["path", "lines"],
+                "properties": {
+                    "path": {"type": "string", "pattern": r"^(?!\./).+"},
+                    "lines": {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "required": ["begin"],
+                        "properties": {"begin": {"type": "integer", "minimum": 1}},
+                    },
+                },
+            },
+        },
+    },
+}
+"""The fields of docs.gitlab.com/ci/testing/code_quality, section Code Quality report format."""
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
 BROKEN = "apiVersion: v1\nkind: [\n"
 
@@ -93,7 +124,12 @@ def unescape(text, *more):
 
 @pytest.mark.parametrize(
     ("output", "golden"),
-    [("junit", "expected.xml"), ("sarif", "expected.sarif"), ("github", "expected-annotations.txt")],
+    [
+        ("junit", "expected.xml"),
+        ("sarif", "expected.sarif"),
+        ("github", "expected-annotations.txt"),
+        ("gitlab", "expected-code-quality.json"),
+    ],
 )
 def test_example_has_the_whole_output(output, golden):
     arguments = ["review", "--cluster", "examples/cluster", "-o", output, EXAMPLE]
@@ -190,6 +226,30 @@ def test_sarif_rule_has_help_with_examples(sarif, repository):
     assert "What to do: remove the condition" in rule["help"]["text"]
 
 
+def test_sarif_rule_has_no_link_while_nothing_says_where_its_page_is(sarif, repository):
+    (rule,) = sarif("apps/refused.yaml")["tool"]["driver"]["rules"]
+    assert "helpUri" not in rule
+
+
+def test_sarif_rule_links_to_its_page_in_the_docs(sarif, repository, monkeypatch):
+    monkeypatch.setenv(PAGES, "https://git.example.com/team/gpu-admission/blob/v1/docs/")
+    (rule,) = sarif("apps/refused.yaml")["tool"]["driver"]["rules"]
+    assert rule["helpUri"] == "https://git.example.com/team/gpu-admission/blob/v1/docs/rules/conversion.md#ga307"
+    page = (ROOT / "docs" / "rules" / "conversion.md").read_text()
+    assert re.search(r"^#+ GA307$", page, re.MULTILINE)
+
+
+def test_sarif_rule_links_to_the_commit_that_pip_installed(sarif, repository, tmp_path, monkeypatch):
+    (tmp_path / "gpu_admission-1.0.dist-info").mkdir()
+    url = "https://ci:${TOKEN}@git.example.com/team/gpu-admission.git"
+    origin = {"url": url, "vcs_info": {"vcs": "git", "requested_revision": "v1", "commit_id": "c0ffee"}}
+    (tmp_path / "gpu_admission-1.0.dist-info" / "METADATA").write_text("Name: gpu-admission\nVersion: 1.0\n")
+    (tmp_path / "gpu_admission-1.0.dist-info" / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(tmp_path)
+    (rule,) = sarif("apps/refused.yaml")["tool"]["driver"]["rules"]
+    assert rule["helpUri"] == "https://git.example.com/team/gpu-admission/blob/c0ffee/docs/rules/conversion.md#ga307"
+
+
 def test_sarif_notes_what_was_not_reviewed(sarif, repository):
     (invocation,) = sarif("apps/service.yaml")["invocations"]
     assert invocation["executionSuccessful"]
@@ -236,6 +296,48 @@ def test_sarif_names_files_outside_the_folder_by_absolute_uris(sarif, tmp_path_f
     assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": file.as_uri()}
 
 
+@pytest.fixture
+def code_quality(report):
+    """The report of `-o gitlab`, with the fields that GitLab documents, and no others."""
+
+    def code_quality(*arguments):
+        found = json.loads(report("gitlab", *arguments))
+        jsonschema.validate(found, CODE_QUALITY)
+        return found
+
+    return code_quality
+
+
+def test_code_quality_has_an_entry_for_each_finding_and_problem(code_quality, repository):
+    assert [(each["check_name"], each["severity"], each["location"]) for each in code_quality(repository)] == [
+        ("GA307", "critical", {"path": "apps/refused.yaml", "lines": {"begin": 14}}),
+        ("GA313", "minor", {"path": "apps/warned.yaml", "lines": {"begin": 14}}),
+        ("unreadable-input", "critical", {"path": "apps/broken.yaml", "lines": {"begin": 2}}),
+    ]
+
+
+def test_code_quality_says_what_to_change(code_quality, repository):
+    (entry,) = code_quality("./apps/refused.yaml")
+    assert (entry["description"], entry["location"]["path"]) == (
+        f"Pod team-a/refused: {REFUSAL}",
+        "apps/refused.yaml",
+    )
+
+
+def test_code_quality_fingerprints_survive_moved_lines_and_differ(code_quality, write, pod):
+    pods = [pod("a", nodeSelector=REFUSED) for _ in range(3)]
+    before = [each["fingerprint"] for each in code_quality(write("pods.yaml", *pods))]
+    text = Path("pods.yaml").read_text()
+    Path("pods.yaml").write_text(f"# Moved.\n{text}")
+    assert [each["fingerprint"] for each in code_quality("pods.yaml")] == before
+    assert len(set(before)) == 3
+
+
+def test_code_quality_leaves_known_findings_out(code_quality, repository):
+    code_quality("--baseline", "known.yaml", "--update-baseline", "apps/refused.yaml")
+    assert code_quality("--baseline", "known.yaml", "apps/refused.yaml") == []
+
+
 def test_annotations_have_level_place_and_title(annotations, repository):
     assert [(name, where.get("file"), where.get("line")) for name, where, _ in annotations(repository)] == [
         ("error", "apps/broken.yaml", "2"),
@@ -247,7 +349,25 @@ def test_annotations_have_level_place_and_title(annotations, repository):
 def test_annotation_says_what_and_why(annotations, repository):
     ((_, properties, message),) = annotations("apps/refused.yaml")
     assert properties["title"] == "GA307: A node label that selects GPUs must have an exact equivalent on a device"
-    assert message == f"Pod team-a/refused: {REFUSAL}"
+    assert message.splitlines() == [
+        "Remove nvidia.com/gpu.count from nodeSelector, or select by nvidia.com/gpu.product, .memory or .family",
+        "Reason: nvidia.com/gpu.count counts the GPUs of the node; no device knows how many there are",
+        "Pod team-a/refused spec.nodeSelector[nvidia.com/gpu.count]",
+    ]
+
+
+def test_annotation_ends_within_the_limit_of_the_runner(annotations, write, pod):
+    long = json.dumps(pod("long", nodeSelector={f"nvidia.com/{'x' * 5000}": "8"}))
+    ((_, properties, message),) = annotations(write("long.json", long))
+    assert (len(properties["title"]) <= 255, len(message)) == (True, 4096)
+    assert message.splitlines()[-1].startswith("Pod team-a/long spec.nodeSelector[nvidia.com/x")
+
+
+def test_annotations_that_fail_the_review_come_first(annotations, repository):
+    assert [name for name, *_ in annotations("--fail-on", "GA313", "apps/refused.yaml", "apps/warned.yaml")] == [
+        "warning",
+        "error",
+    ]
 
 
 def test_annotations_leave_known_findings_out_and_report_those_that_are_gone(annotations, repository, write, pod):
@@ -269,7 +389,7 @@ def test_standard_input_has_annotations_without_a_file(invoke, cluster, pod):
     assert done.stdout.startswith("::error title=GA307%3A")
 
 
-@pytest.mark.parametrize("output", ["junit", "sarif", "github"])
+@pytest.mark.parametrize("output", ["junit", "sarif", "github", "gitlab"])
 def test_input_without_a_readable_object_has_a_report(invoke, write, output):
     done = invoke("review", "-o", output, write("broken.yaml", BROKEN))
     assert done.exit_code == 2

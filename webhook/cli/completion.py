@@ -47,7 +47,7 @@ def command(ctx: click.Context, shell: str) -> None:
         click.echo(completion.source_template % program.source_vars())
 
 
-Values = Literal["contexts", "kinds", "namespaces", "objects", "products", "rules"]
+Values = Literal["contexts", "failures", "kinds", "namespaces", "objects", "products", "rules"]
 
 _HARMLESS = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_@%+=:,./-]*")
 """Values that no shell reads as anything else than a word. Shells insert values as they are, and files have any names."""
@@ -64,11 +64,13 @@ def completion_items(values: Values, ctx: click.Context, incomplete: str) -> lis
     found: Iterable[str]
     match values:
         case "rules":
-            from importlib.resources import files
-
-            lines = (files("policies") / "rule_titles.txt").read_text(encoding="utf-8").splitlines()
-            rules = (line.partition(" ") for line in lines if line.startswith(incomplete.upper()))
-            return [CompletionItem(rule_id, help=title) for rule_id, _, title in rules]
+            return _rules(incomplete)
+        case "failures":
+            before, comma, word = incomplete.rpartition(",")
+            severities = [CompletionItem(each) for each in ("deny", "warn") if each.startswith(word)]
+            return [
+                CompletionItem(f"{before}{comma}{each.value}", help=each.help) for each in (*severities, *_rules(word))
+            ]
         case "contexts":
             from webhook.cluster.credentials import context_names
 
@@ -88,6 +90,15 @@ def completion_items(values: Values, ctx: click.Context, incomplete: str) -> lis
         case "objects":
             found = _named_objects(ctx, incomplete)
     return [CompletionItem(value) for value in found if _HARMLESS.fullmatch(value)]
+
+
+def _rules(typed: str) -> list[CompletionItem[Any]]:
+    """The rules whose id begins with what is written so far, with their titles."""
+    from importlib.resources import files
+
+    lines = (files("policies") / "rule_titles.txt").read_text(encoding="utf-8").splitlines()
+    rules = (line.partition(" ") for line in lines if line.startswith(typed.upper()))
+    return [CompletionItem(rule_id, help=title) for rule_id, _, title in rules]
 
 
 def _option(ctx: click.Context, name: str) -> Any:

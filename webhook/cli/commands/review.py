@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from webhook.cli.options import (
+    complete_from,
     complete_paths,
     filename_option,
     files_option,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="text: what kubectl would print, and a diff. json: everything, for programs. yaml: the admitted objects and "
     "their ResourceClaimTemplates. patch: the JSON Patch of a single object with its defaults. junit: for Jenkins and "
-    "GitLab. sarif: for code scanning. github: annotations of GitHub Actions.",
+    "GitLab. sarif: for code scanning. github: annotations of GitHub Actions. gitlab: Code Quality of GitLab.",
 )
 @settings_option("that of the cluster, else the built-in defaults")
 @click.option(
@@ -73,10 +74,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--fail-on",
-    type=click.Choice(["deny", "warn"]),
     default="deny",
+    metavar="WORDS",
     show_default=True,
-    help="deny: exit with 1 if something is refused. warn: also if something has a warning.",
+    shell_complete=complete_from("failures"),
+    help="deny: exit with 1 if something is refused. warn: also if something has a warning. GA307,GA410: only for a refusal or "
+    "warning of these rules. deny,GA410: for both.",
 )
 @click.option(
     "--baseline",
@@ -149,7 +152,7 @@ def command(
     configuration, or an operation without rules. An object that was not reviewed can have any mistake.
 
     Exit code: 0 if nothing is refused and everything that mentions GPUs was reviewed. 1 if something is refused, or has
-    a warning with --fail-on warn. 2 if some of the input cannot be read; the problems are shown with file, line and column,
+    a finding that --fail-on names. 2 if some of the input cannot be read; the problems are shown with file, line and column,
     and everything else is reviewed. 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1. 4 if
     nothing is refused, but an object that mentions GPUs was not reviewed; a warning (GA705) says where and what to do.
     130 if Ctrl-C ended the review; what was reviewed until then is printed. What the file of --baseline has counts as if it were not there.
@@ -166,6 +169,7 @@ def command(
         ReviewInput,
         UserInfo,
         exclusion_of,
+        fail_on_of,
         print_review,
         review_files,
     )
@@ -173,10 +177,11 @@ def command(
     source._replace(namespace="").check()
     source = source.with_namespace()
     circumstances = Circumstances(operation, source.namespace, UserInfo(user))
+    failing = fail_on_of(fail_on)
     exclusion = exclusion_of(exclude, ignore_file)
     given = ReviewInput(paths, source, old, baseline, exclusion, strict)
     with open_cluster(source, is_running=source.is_running) as running:
-        review = review_files(given, circumstances, running, fails_on_warnings=fail_on == "warn")
+        review = review_files(given, circumstances, running, failing)
     if baseline is not None and not (updates_baseline and review.unreviewed):
         from webhook.cli.review.baselines import Scope, apply_baseline, update_baseline
 

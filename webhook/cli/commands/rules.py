@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +111,7 @@ def command(rule_id: str | None, search: str | None, kind: str | None, output: s
         return
     rule = rule_book().get(rule_id.upper())
     if rule is None:
-        raise click.BadParameter(_unknown(rule_id, rules), param_hint="'ID'")
+        raise click.BadParameter(rule_book().not_found(rule_id), param_hint="'ID'")
     click.echo(output_text(_fields(rule), RulesJSON) if output == "json" else _in_full(rule))
 
 
@@ -188,12 +187,3 @@ def _kinds(rule: Rule) -> str:
 
 def _severity(rule: Rule) -> str:
     return colour_text(str(rule.default), _TONES[rule.default])
-
-
-def _unknown(rule_id: str, rules: Sequence[Rule]) -> str:
-    known = [rule.id for rule in rules]
-    # Letters that are typed for digits: GA1O2.
-    written = rule_id.upper().translate(str.maketrans("OIL", "011"))
-    alike = [written] if written in known else get_close_matches(written, known)
-    hint = f"did you mean {' or '.join(sorted(alike))}?" if alike else "gpu-admission rules lists them all."
-    return f"there is no rule {rule_id}; {hint}"

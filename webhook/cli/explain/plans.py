@@ -169,7 +169,7 @@ def _review(by_key: Mapping[Key, Manifest], objects: Mapping[Key, Object | None]
     ]
     results = [admit(subject, view, before.settings) for subject in subjects]
     found = tuple(ReviewedObject(result, tuple(findings_of(result))) for result in results)
-    return Review(found, (), (), fails_on_warnings=False)
+    return Review(found, (), ())
 
 
 def _refused_deletions(deleted: Sequence[Key], before: Situation) -> Iterator[str]:

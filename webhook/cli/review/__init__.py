@@ -7,11 +7,11 @@ from typing import Literal, get_args
 
 __all__ = ["FORMATS", "PROBLEM_FORMATS", "Format", "TextOptions"]
 
-Format = Literal["text", "json", "yaml", "patch", "junit", "sarif", "github"]
+Format = Literal["text", "json", "yaml", "patch", "junit", "sarif", "github", "gitlab"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 """The names of the formats."""
 
-PROBLEM_FORMATS = ("junit", "sarif", "github")
+PROBLEM_FORMATS = ("junit", "sarif", "github", "gitlab")
 """Those that show input that cannot be read beside the findings; for the others it is printed last."""
 
 

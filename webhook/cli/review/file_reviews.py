@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.admission import rule_book
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import in_namespace
 from policies.rules.request import UserInfo
@@ -17,7 +18,7 @@ from webhook.cli.manifest_reader import show_problems
 from webhook.cli.progress import current_progress
 from webhook.cli.repository import RepositoryReader
 from webhook.cli.review import PROBLEM_FORMATS, Format, TextOptions
-from webhook.cli.review.review_report import Review, ReviewedObject, findings_of
+from webhook.cli.review.review_report import FailOn, Level, Review, ReviewedObject, findings_of
 from webhook.cli.settings import read_facts
 from webhook.cli.subjects import ChargedReviews, Circumstances, SubjectReader
 from webhook.pages.text_report import print_lines
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from webhook.cli.folders import Exclusion
     from webhook.cli.settings import RunningFacts
 
-__all__ = ["Circumstances", "ReviewInput", "UserInfo", "exclusion_of", "print_review", "review_files"]
+__all__ = ["Circumstances", "ReviewInput", "UserInfo", "exclusion_of", "fail_on_of", "print_review", "review_files"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,31 @@ class ReviewInput:
         return NamedFiles([*(("--cluster", path) for path in self.source.cluster), *named])
 
 
+def fail_on_of(words: str) -> FailOn:
+    """The findings that `--fail-on` names: `deny`, `warn` and ids of rules, separated by commas.
+
+    Raises:
+        click.BadParameter: A word is neither.
+    """
+    levels, rules = set[Level](), set[str]()
+    for word in filter(None, map(str.strip, words.split(","))):
+        if word in ("deny", "warn"):
+            levels |= {Level.ERROR} if word == "deny" else {Level.ERROR, Level.WARNING}
+        elif rule_book().get(word.upper()) is not None:
+            rules.add(word.upper())
+        else:
+            message = f"write deny, warn or rules, such as deny,GA410: {rule_book().not_found(word)}"
+            raise click.BadParameter(message, param_hint="'--fail-on'")
+    if not levels and not rules:
+        raise click.BadParameter("is empty; write deny, warn or rules, such as deny,GA410", param_hint="'--fail-on'")
+    return FailOn(frozenset(levels), frozenset(rules))
+
+
 def review_files(
     given: ReviewInput,
     circumstances: Circumstances,
     running: RunningFacts | None,
-    *,
-    fails_on_warnings: bool,
+    fail_on: FailOn,
 ) -> Review:
     """Read everything, then review what can be read.
 
@@ -69,7 +89,7 @@ def review_files(
         given: The files.
         circumstances: The parts of requests that manifests lack.
         running: A running cluster, instead of the files of one.
-        fails_on_warnings: True if a warning counts like a refusal.
+        fail_on: The findings that fail the review.
 
     Raises:
         UnreadableInputError: The settings, the cluster or the old objects have problems.
@@ -99,7 +119,7 @@ def review_files(
         tuple(objects),
         tuple(dict.fromkeys([*reader.problems, *reader.empty])),
         tuple(reader.others.lines),
-        fails_on_warnings=fails_on_warnings,
+        fail_on=fail_on,
         unreviewed=tuple(subjects[len(objects) :]),
         shortages=tuple(reviews.shortages),
     )
@@ -127,9 +147,11 @@ def print_review(review: Review, output: Format, options: TextOptions) -> None:
             case "junit":
                 from webhook.cli.review.junit import show
             case "sarif":
-                from webhook.cli.review.github import show_sarif as show
+                from webhook.cli.review.code_hosts import show_sarif as show
             case "github":
-                from webhook.cli.review.github import show_annotations as show
+                from webhook.cli.review.code_hosts import show_annotations as show
+            case "gitlab":
+                from webhook.cli.review.code_hosts import show_code_quality as show
         show(review, options)
     if review.objects or output in PROBLEM_FORMATS or review.unreviewed:
         print_lines((*map(printable, review.shortages), *review.skipped, *review.interruption), err=output != "text")

@@ -43,8 +43,9 @@ def show(review: Review, options: TextOptions) -> None:
         case = add_case(suite, printable(result.subject.label))
         new = [finding for finding in reviewed.findings if not finding.is_known]
         others = [_line(finding) for finding in reviewed.findings]
-        if reviewed.is_failure(fails_on_warnings=review.fails_on_warnings) or reviewed.misses_gpus:
-            worst = min(new, key=lambda finding: list(Level).index(finding.level))
+        if review.is_failure(reviewed) or reviewed.misses_gpus:
+            failing = [finding for finding in new if review.fail_on.includes(finding)] or new
+            worst = min(failing, key=lambda finding: list(Level).index(finding.level))
             failure = ET.SubElement(case, "failure", type=worst.rule.id, message=worst.message)
             failure.text = "\n".join(map(_line, new))
             others = [_line(finding) for finding in reviewed.findings if finding.is_known]

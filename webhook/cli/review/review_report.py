@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.admission import reviewed_kind
 from policies.kubernetes.names import format_count, printable
 from policies.rules.decision import Rule, Severity
+from policies.rules.messages import advice_lines
 from webhook.cli.manifest_reader import STDIN
 from webhook.pages.report_model import Tone
 from webhook.pages.text_report import colour_text, more_line, print_lines
@@ -66,6 +67,21 @@ _LEFT_OUT = Rule(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class FailOn:
+    """The findings that fail a review."""
+
+    levels: frozenset[Level] = frozenset((Level.ERROR,))
+    rules: frozenset[str] = frozenset()
+    """Ids of rules of which errors and warnings fail it, whatever `levels` has."""
+
+    def includes(self, finding: ReviewFinding) -> bool:
+        """True if a finding fails the review; notes and known findings never do."""
+        if finding.is_known or finding.level is Level.NOTE:
+            return False
+        return finding.level in self.levels or finding.rule.id in self.rules
+
+
 class KnownFinding(NamedTuple):
     """An entry of a baseline: the parts of a finding that stay when lines move."""
 
@@ -93,7 +109,9 @@ class ReviewFinding:
     path: str
     """The path of the field; empty for the whole object."""
     message: str
-    """The problem and the remedy, on one line."""
+    """The remedy and the problem, on one line."""
+    lines: tuple[str, ...]
+    """The remedy, the problem and the reason of a waiver, each on its line, without the path."""
     count: int = 1
     """The number of findings that it stands for."""
     is_known: bool = False
@@ -128,11 +146,6 @@ class ReviewedObject:
             each.rule is reviewed_kind.rule and not each.is_known for each in self.findings
         )
 
-    def is_failure(self, *, fails_on_warnings: bool) -> bool:
-        """True if the object is refused for a new reason, or has a new warning where warnings count."""
-        new = {finding.level for finding in self.findings if not finding.is_known}
-        return Level.ERROR in new or (fails_on_warnings and Level.WARNING in new)
-
 
 @dataclass(frozen=True, slots=True)
 class Review:
@@ -143,8 +156,8 @@ class Review:
     """Input that cannot be read."""
     skipped: tuple[str, ...]
     """The numbers of files and documents in folders that are not manifests; a line for each reason."""
-    fails_on_warnings: bool = False
-    """True if a warning counts like a refusal."""
+    fail_on: FailOn = FailOn()
+    """The findings that fail it."""
     baseline: str = ""
     """The file with the known findings; empty without one."""
     stale: tuple[KnownFinding, ...] = ()
@@ -191,7 +204,15 @@ class Review:
 
     def is_failure(self, reviewed: ReviewedObject) -> bool:
         """True if the exit code is 1 because of an object."""
-        return reviewed.is_failure(fails_on_warnings=self.fails_on_warnings)
+        return any(map(self.fail_on.includes, reviewed.findings))
+
+    def failing_rules(self, reviewed: ReviewedObject) -> list[str]:
+        """The rules because of which an object fails: those of its errors, else of its warnings."""
+        failing = [each for each in reviewed.findings if self.fail_on.includes(each)]
+        if not failing:  # it was not reviewed
+            return [reviewed_kind.rule.id]
+        worst = min((each.level for each in failing), key=list(Level).index)
+        return list(dict.fromkeys(each.rule.id for each in failing if each.level is worst))
 
 
 def findings_of(result: Result) -> Iterator[ReviewFinding]:
@@ -233,6 +254,10 @@ def _finding(result: Result, finding: Finding) -> ReviewFinding:
         place.column,
         printable(str(finding.path)),
         printable(finding.text) + waived,
+        (
+            *map(printable, advice_lines(finding.path, finding.message, finding.remedy)),
+            *([f"Waived because {finding.waived}"] if waived else []),
+        ),
         waived=finding.waived,
     )
 
@@ -241,7 +266,8 @@ def _about_object(result: Result, level: Level, rule: Rule, message: str, count:
     subject = result.subject
     place = subject.position()
     label, file = printable(subject.label), subject.manifest.file
-    return ReviewFinding(level, rule, label, file, place.line, place.column, "", printable(message), count)
+    text = printable(message)
+    return ReviewFinding(level, rule, label, file, place.line, place.column, "", text, (text,), count)
 
 
 _TONES = {"admitted": Tone.GOOD, "refused": Tone.BAD, "not reviewed": Tone.WARN}
@@ -262,7 +288,7 @@ def failure_lines(review: Review) -> Iterator[str]:
     yield colour_text("What fails:", bold=True)
     for reviewed in failed[:_MOST_LISTED]:
         result = reviewed.result
-        yield f"  {place_of(result)}  {printable(result.subject.label)}  {verdict_of(result)}  {', '.join(_rules(reviewed))}"
+        yield f"  {place_of(result)}  {printable(result.subject.label)}  {verdict_of(result)}  {', '.join(review.failing_rules(reviewed))}"
     if len(failed) > _MOST_LISTED:
         yield f"  {more_line(len(failed) - _MOST_LISTED)}"
 
@@ -290,13 +316,6 @@ def place_of(result: Result) -> str:
 def verdict_of(result: Result) -> str:
     """The verdict on an object, in its colour."""
     return colour_text(result.verdict, _TONES[result.verdict], bold=True)
-
-
-def _rules(reviewed: ReviewedObject) -> list[str]:
-    """The rules of the new findings because of which an object fails."""
-    new = [finding for finding in reviewed.findings if not finding.is_known]
-    worst = Level.ERROR if any(finding.level is Level.ERROR for finding in new) else Level.WARNING
-    return list(dict.fromkeys(finding.rule.id for finding in new if finding.level is worst))
 
 
 def objects_by_verdict(results: Sequence[Result]) -> str:

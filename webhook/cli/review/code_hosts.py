@@ -1,8 +1,12 @@
-"""Results for GitHub: annotations of Actions, and SARIF 2.1.0 for code scanning and editors.
+"""Results for GitHub, GitLab and editors: annotations of Actions, Code Quality, and SARIF 2.1.0.
 
 Annotations are workflow commands, one on each line. Every line is a command or has numbers only: the runner obeys each line that begins with `::`, and the author of a pull
-request chooses the names of files. Source: https://docs.github.com/actions/reference/workflow-commands-for-github-actions,
-https://github.com/actions/toolkit, packages/core/src/command.ts.
+request chooses the names of files. The runner cuts a message after 4,096 characters, and a title has at most 255.
+Source: https://docs.github.com/actions/reference/workflow-commands-for-github-actions, https://docs.github.com/rest/checks/runs,
+https://github.com/actions/toolkit packages/core/src/command.ts, https://github.com/actions/runner src/Runner.Worker/ExecutionContext.cs.
+
+A Code Quality report has the fields that GitLab documents; GitLab compares the fingerprints of two branches.
+Source: https://docs.gitlab.com/ci/testing/code_quality, section Code Quality report format.
 
 In SARIF, objects that were not reviewed are notes of the tool, because a result would be an alert for each Service of a
 repository. Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0.
@@ -10,9 +14,11 @@ repository. Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0.
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
 from hashlib import sha256
-from importlib.metadata import version
+from importlib.metadata import distribution
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
@@ -35,8 +41,6 @@ from webhook.cli.shipped_files import read_examples
 from webhook.cli.text_layout import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from policies.rules.decision import Rule
     from webhook.cli.manifest_reader import Problem
     from webhook.cli.review import TextOptions
@@ -44,6 +48,9 @@ if TYPE_CHECKING:
 
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
+
+_LONGEST_MESSAGE = 4096
+_LONGEST_TITLE = 255
 
 _IN_MESSAGES = "%\r\n"
 _IN_PROPERTIES = "%\r\n:,"
@@ -53,7 +60,7 @@ def show_annotations(review: Review, options: TextOptions) -> None:
     """Print an annotation for each problem and new finding, and the numbers of objects."""
     for problem in review.problems:
         click.echo(_unreadable(problem))
-    for finding in _new_findings(review):
+    for finding in _shown_findings(review):
         click.echo(_annotation(finding))
     if review.stale:
         count = format_count(len(review.stale), "known finding")
@@ -61,38 +68,45 @@ def show_annotations(review: Review, options: TextOptions) -> None:
     click.echo(objects_by_verdict(review.results))
 
 
-def _new_findings(review: Review) -> Iterator[ReviewFinding]:
-    """The new findings; a cause outside the objects appears once.
+def _shown_findings(review: Review) -> list[ReviewFinding]:
+    """The new findings, those that fail the review first; a cause outside the objects appears once.
 
-    GitHub shows ten annotations of each level.
+    GitHub shows the first ten annotations of each level.
     """
-    causes = set()
+    causes, shown = set(), []
     for reviewed in review.objects:
         for finding in reviewed.findings:
             cause = (finding.rule.id, finding.message)
             is_repeated = finding.rule.shared_cause and finding.level is not Level.ERROR and cause in causes
             causes.add(cause)
             if not finding.is_known and not is_repeated:
-                yield finding
+                shown.append(finding)
+    return sorted(shown, key=lambda finding: not review.fail_on.includes(finding))
 
 
 def _annotation(finding: ReviewFinding) -> str:
+    """The remedy on the first line, then the reason, and the object with the path."""
     where = {"line": str(finding.line), "col": str(finding.column)}
-    title = f"{finding.rule}: {finding.rule.title}"
-    return _command(
-        _COMMANDS[finding.level], {**_place(finding.file, where), "title": title}, f"{finding.label}: {finding.message}"
-    )
+    title = _cut(f"{finding.rule}: {finding.rule.title}", _LONGEST_TITLE)
+    place = _cut(f"\n{finding.label} {finding.path}".rstrip(), _LONGEST_MESSAGE // 2)
+    text = _cut("\n".join(finding.lines), _LONGEST_MESSAGE - len(place))
+    return _command(_COMMANDS[finding.level], {**_place(finding.file, where), "title": title}, text + place)
 
 
 def _unreadable(problem: Problem) -> str:
     position = problem.position
     where = {"line": str(position.line), "col": str(position.column)} if position else {}
-    return _command("error", {**_place(problem.file, where), "title": UNREADABLE.title}, printable(problem.message))
+    text = _cut(printable(problem.message), _LONGEST_MESSAGE)
+    return _command("error", {**_place(problem.file, where), "title": UNREADABLE.title}, text)
 
 
 def _place(file: str, where: dict[str, str]) -> dict[str, str]:
     """The properties for a place; none for standard input, which GitHub cannot show."""
     return {} if is_stdin(file) else {"file": printable(repository_path(file)), **where}
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _command(name: str, properties: dict[str, str], message: str) -> str:
@@ -103,6 +117,64 @@ def _command(name: str, properties: dict[str, str], message: str) -> str:
 def _escape(text: str, special: str) -> str:
     """A text in which special characters are their hexadecimal codes."""
     return "".join(f"%{ord(character):02X}" if character in special else character for character in text)
+
+
+_SEVERITIES = {Level.ERROR: "critical", Level.WARNING: "minor", Level.NOTE: "info"}
+
+
+def show_code_quality(review: Review, options: TextOptions) -> None:
+    """Print the report, and the summary to standard error.
+
+    Known findings are left out, because the format cannot mark them.
+    """
+    seen: Counter[str] = Counter()
+    report = [
+        _degradation(
+            f"{finding.label}: {finding.message}",
+            finding.rule,
+            _fingerprint(finding, seen),
+            _SEVERITIES[finding.level],
+            (repository_path(finding.file), finding.line),
+        )
+        for reviewed in review.objects
+        for finding in reviewed.findings
+        if not finding.is_known
+    ]
+    for problem in review.problems:
+        place = repository_path(problem.file), problem.position.line if problem.position else 1
+        report.append(
+            _degradation(
+                printable(problem.message), UNREADABLE, _problem_fingerprint(problem), _SEVERITIES[Level.ERROR], place
+            )
+        )
+    click.echo(json_text(report))
+    show_summary(review)
+
+
+def _degradation(text: str, rule: Rule, fingerprint: str, severity: str, place: tuple[str, int]) -> dict[str, Any]:
+    path, line = place
+    return {
+        "description": text,
+        "check_name": rule.id,
+        "fingerprint": fingerprint,
+        "severity": severity,
+        "location": {"path": printable(path), "lines": {"begin": line}},
+    }
+
+
+def _fingerprint(finding: ReviewFinding, seen: Counter[str]) -> str:
+    """A hash of what stays of a finding when lines move; `seen` counts findings with the same parts."""
+    identity = f"{finding.rule}\n{repository_path(finding.file)}\n{finding.label}\n{finding.path}"
+    seen[identity] += 1
+    return _hash(f"{identity}\n{seen[identity]}")
+
+
+def _problem_fingerprint(problem: Problem) -> str:
+    return _hash(f"{problem.file}\n{problem.message}")
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -121,7 +193,7 @@ def show_sarif(review: Review, options: TextOptions) -> None:
     results += [_problem(problem, places[UNREADABLE]) for problem in review.problems]
     driver = {
         "name": "gpu-admission",
-        "version": version("gpu-admission"),
+        "version": distribution("gpu-admission").version,
         "rules": [_descriptor(rule) for rule in rules],
     }
     invocation = {
@@ -153,6 +225,8 @@ def _descriptor(rule: Rule) -> dict[str, Any]:
         "help": {"text": described, "markdown": described},
     }
     if rule_book().get(rule.id) is not None:
+        if base := _pages():
+            descriptor["helpUri"] = f"{base}/rules/{rule.subject}.md#{rule.id.lower()}"
         examples = read_examples(rule.id)
         parts = (("Wrong:", examples.wrong), ("Right:", examples.right), ("Source:", rule.source))
         descriptor["help"]["text"] += "".join(f"\n\n{title}\n{indent(text, '    ')}" for title, text in parts)
@@ -162,11 +236,26 @@ def _descriptor(rule: Rule) -> dict[str, Any]:
     return descriptor
 
 
+PAGES = "GPU_ADMISSION_DOCS"
+"""The environment variable with the URL of the folder `docs`; the GitHub action sets it."""
+
+
+def _pages() -> str:
+    """The URL of the folder `docs`; empty if nothing says where it is.
+
+    If pip took the package from a repository, the pages are there, at the same commit. GitHub and GitLab show files below
+    `blob`. Source: https://packaging.python.org/specifications/direct-url.
+    """
+    if url := os.environ.get(PAGES, ""):
+        return url.rstrip("/")
+    origin = json.loads(distribution("gpu-admission").read_text("direct_url.json") or "{}")
+    commit = origin.get("vcs_info", {}).get("commit_id")
+    scheme, _, place = origin.get("url", "").partition("://")
+    repository = place.rpartition("@")[2].removesuffix("/").removesuffix(".git")  # without a user
+    return f"https://{repository}/blob/{commit}/docs" if commit and scheme == "https" else ""
+
+
 def _result(finding: ReviewFinding, rule_index: int, seen: Counter[str]) -> dict[str, Any]:
-    path = repository_path(finding.file)
-    identity = f"{finding.rule}\n{path}\n{finding.label}\n{finding.path}"
-    seen[identity] += 1
-    fingerprint = sha256(f"{identity}\n{seen[identity]}".encode(errors="surrogateescape")).hexdigest()[:32]
     place = _sarif_place(finding.file, finding.line, finding.column)
     name = f"{finding.label} {finding.path}".rstrip()
     result: dict[str, Any] = {
@@ -175,7 +264,7 @@ def _result(finding: ReviewFinding, rule_index: int, seen: Counter[str]) -> dict
         "level": str(finding.level),
         "message": {"text": f"{finding.label}: {finding.message}"},
         "locations": [{**place, "logicalLocations": [{"fullyQualifiedName": name, "kind": "resource"}]}],
-        "partialFingerprints": {_FINGERPRINT: fingerprint},
+        "partialFingerprints": {_FINGERPRINT: _fingerprint(finding, seen)},
     }
     if finding.is_known:
         result["suppressions"] = [{"kind": "external", "justification": "in the baseline"}]
@@ -187,14 +276,13 @@ def _result(finding: ReviewFinding, rule_index: int, seen: Counter[str]) -> dict
 def _problem(problem: Problem, rule_index: int) -> dict[str, Any]:
     position = problem.position
     where = (position.line, position.column) if position else (1, 1)
-    fingerprint = sha256(f"{problem.file}\n{problem.message}".encode(errors="surrogateescape")).hexdigest()[:32]
     return {
         "ruleId": UNREADABLE.id,
         "ruleIndex": rule_index,
         "level": str(Level.ERROR),
         "message": {"text": printable(problem.message)},
         "locations": [_sarif_place(problem.file, *where)],
-        "partialFingerprints": {_FINGERPRINT: fingerprint},
+        "partialFingerprints": {_FINGERPRINT: _problem_fingerprint(problem)},
     }
 
 
