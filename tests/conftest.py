@@ -9,6 +9,7 @@ import time
 import pytest
 from hypothesis import settings
 
+from tests.proof_summary import pytest_terminal_summary  # noqa: F401 - a hook
 from tests.properties import USUAL
 
 # A machine that is busy is slow, and no test judges by the clock. The gate tries the same examples every time, so that
