@@ -17,7 +17,7 @@ from policies.outcome.grants import quality_changes
 from policies.outcome.outcome import Feasibility
 from policies.quota.charging import origin_of
 from policies.quota.counter import uid_of
-from policies.quota.counting import held_amounts, namespaces_of
+from policies.quota.counting import namespace_holdings, namespaces_of
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import ZERO, subtract_amounts, sum_amounts
 from policies.quota.ledger.status import Count, Versions
@@ -133,7 +133,7 @@ class FitComparer:
             self._was[id(subject)] = subject, self._before.fit(subject)
         _, was = self._was[id(subject)]
         will_be = self._after.fit(subject, was.nodes, counts_held=False)
-        outcome = _outcome(was, will_be)
+        outcome = _fit_outcome(was, will_be)
         if outcome is not Outcome.LOST and will_be.is_possible and (refusing := will_be.refusing - was.refusing):
             nodes = sorted(refusing)
             where = format_list(nodes) if len(nodes) <= _MOST_CHANGES else format_count(len(nodes), "node")
@@ -187,7 +187,7 @@ def _node_of(pod: Object) -> str:
     return node if isinstance(node, str) else ""
 
 
-def _outcome(before: Fit, after: Fit) -> Outcome:
+def _fit_outcome(before: Fit, after: Fit) -> Outcome:
     if Feasibility.UNKNOWN in (before.verdict, after.verdict) or before.room is None or after.room is None:
         return Outcome.UNKNOWN
     was, will_be = (before.is_possible, before.room), (after.is_possible, after.room)
@@ -226,7 +226,7 @@ def _sentence(subject: Subject, before: Fit, after: Fit, outcome: Outcome) -> st
 
 
 @dataclass(frozen=True, slots=True)
-class LimitUse:
+class LimitCount:
     """A limit of a quota in one cluster."""
 
     hard: Fraction
@@ -252,11 +252,12 @@ class LimitComparison:
     name: str
     """The name of the limit."""
     unit: Unit
-    before: LimitUse | None
+    before: LimitCount | None
     """None if the limit does not exist then."""
-    after: LimitUse | None
+    after: LimitCount | None
     outcome: Outcome
-    """LOST if the limit is exceeded after the change only, or counts other amounts; GAINED if it is exceeded no more."""
+    """LOST if it is exceeded after the change only, or counts other amounts in the same namespaces; GAINED if it is gone,
+    exceeded no more, or allows more."""
     sentence: str
     """A clause without a full stop."""
 
@@ -300,7 +301,7 @@ def compare_limits(before: Situation, after: Situation) -> Iterator[LimitCompari
         namespace, group = key[1], key[2] if key[0] == GROUP else ""
         for name, unit in dict.fromkeys((*old, *new)):
             uses = old.get((name, unit)), new.get((name, unit))
-            yield LimitComparison(namespace, group, name, unit, *uses, *_outcome_of(unit, *uses))
+            yield LimitComparison(namespace, group, name, unit, *uses, *_limit_outcome(unit, *uses))
 
 
 def freed_limits(pods: Iterable[Object], situation: Situation) -> Iterator[LimitComparison]:
@@ -370,13 +371,13 @@ class _QuotaCounts:
                 found[GROUP, "", group.name] = made
         return found
 
-    def limits(self, key: Key, document: Object | None) -> dict[tuple[str, Unit], LimitUse]:
+    def limits(self, key: Key, document: Object | None) -> dict[tuple[str, Unit], LimitCount]:
         """The limits of a quota by name and unit; none if it is missing or cannot be read."""
         count = None if document is None else self._count(key, document)
         if count is None:
             return {}
         return {
-            (limit.name, limit.unit): LimitUse(
+            (limit.name, limit.unit): LimitCount(
                 limit.hard, count.used.get(limit.name, ZERO) if count.is_known else None, count.namespaces
             )
             for limit in count.quota.limits
@@ -416,7 +417,7 @@ def _count_anew(document: Object, view: ClusterView, settings: Quotas) -> _Count
     pods: dict[tuple[str, str], Amounts] = {}
     namespaces = namespaces_of(document, view)
     for namespace in namespaces:
-        for each in held_amounts(namespace, quota, view, settings):
+        for each in namespace_holdings(namespace, quota, view, settings):
             if each.is_claim and not each.is_of_pod:
                 parts.append(each.amounts)
             elif not each.is_claim and each.amounts:
@@ -425,7 +426,7 @@ def _count_anew(document: Object, view: ClusterView, settings: Quotas) -> _Count
     return _Count(quota, sum_amounts([*parts, *pods.values()]), pods, frozenset(namespaces), is_known)
 
 
-def _outcome_of(unit: Unit, before: LimitUse | None, after: LimitUse | None) -> tuple[Outcome, str]:
+def _limit_outcome(unit: Unit, before: LimitCount | None, after: LimitCount | None) -> tuple[Outcome, str]:
     if after is None:
         return Outcome.GAINED, "the limit is gone"
     known = [each for each in (before, after) if each is not None]
@@ -448,7 +449,7 @@ def _outcome_of(unit: Unit, before: LimitUse | None, after: LimitUse | None) -> 
     return (Outcome.GAINED if after.hard > before.hard else Outcome.KEPT), change
 
 
-def _moves_clause(before: LimitUse, after: LimitUse) -> str:
+def _moves_clause(before: LimitCount, after: LimitCount) -> str:
     """The namespaces that a limit counts after the change only, or before it only, as a clause."""
     joined, left = sorted(after.namespaces - before.namespaces), sorted(before.namespaces - after.namespaces)
     return "".join(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import controller_of, lookup, name_of
-from policies.quota.counting import decisive_ledger, held_amounts, namespaces_of
+from policies.quota.counting import decisive_ledger, namespace_holdings, namespaces_of
 from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.ledger.open_charges import ZERO, add_amounts, open_charge, subtract_amounts, sum_amounts
 from policies.quota.limits.amounts import AmountScale, sufficient_limit
@@ -113,7 +113,7 @@ def open_balance(names: QuotaNames, document: Object, view: ClusterView, setting
         return None
     held: dict[Key, Amounts] = {}
     for namespace in namespaces_of(document, view):
-        for each in held_amounts(namespace, quota, view, settings):
+        for each in namespace_holdings(namespace, quota, view, settings):
             owners = () if each.is_of_pod else _controllers(each.document, namespace, view)
             own = str(each.document.get("kind")), namespace, name_of(each.document)
             for key in (own, *owners):

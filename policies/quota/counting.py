@@ -154,15 +154,15 @@ def holders(
         Holder(
             f"{namespace}/{name_of(each.document)}", each.amounts, _age(each.document, now), each.waits, each.is_claim
         )
-        for each in held_amounts(namespace, quota, view, settings, counter=counter)
+        for each in namespace_holdings(namespace, quota, view, settings, counter=counter)
         if any(each.amounts.values()) and not each.is_of_pod
     )
 
 
-def held_amounts(
+def namespace_holdings(
     namespace: str, quota: Quota, view: ClusterView, settings: Quotas, *, counter: Counter | None = None
 ) -> Iterator[Holding]:
-    """The holdings of the pods and claims of a namespace; arguments as `holders` takes them."""
+    """The pods and claims of a namespace with the amounts that they hold; arguments as `holders` takes them."""
     pods, claims = _objects(namespace, view)
     counted_pods, counted_claims = (counter or Counter()).count(pods, claims, Terms(quota, view, settings))
     made: dict[str, dict[str, Amounts]] = {}

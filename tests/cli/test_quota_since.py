@@ -80,11 +80,13 @@ def test_days_before_the_first_one_are_left_out(asked):
     assert asked("--since", "1d", "-n", "team-a").stdout.splitlines()[1].startswith("2.6 GPU hours since")
 
 
-def test_namespace_is_shown_with_its_group_only(asked):
-    titles = [
-        line for line in asked("--since", "7d", "-n", "team-b").stdout.splitlines() if line.startswith("GPUQuota")
-    ]
-    assert titles == ["GPUQuota team-b/gpu"]
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("team-a", ["GPUQuota team-a/gpu", "GPUQuotaGroup research.blue"]), ("team-b", ["GPUQuota team-b/gpu"])],
+)
+def test_namespace_is_shown_with_its_group_only(asked, name, shown):
+    lines = asked("--since", "7d", "-n", name).stdout.splitlines()
+    assert [line for line in lines if line.startswith("GPUQuota")] == shown
 
 
 def test_json_has_exact_amounts_and_each_day(asked):

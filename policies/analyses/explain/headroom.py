@@ -60,13 +60,13 @@ class LimitRoom:
     each: Fraction | None
     """The amount that one more takes; memory in bytes. None if it cannot be counted."""
     left: Fraction | None
-    """The amount that is left; None if it is unknown."""
-    more: int | None
-    """The number that fits; None if it is unknown."""
+    """The amount that is left; None if `each` is."""
+    more: int
+    """The number that it admits."""
     refuses: bool = True
     """False for a quota with `mode: Warn`, which admits more."""
     why: str = ""
-    """The reason why it admits none, or a number that is unknown, as a clause; empty if the amounts say so."""
+    """The reason for the number as a clause; empty if the amounts say it."""
 
     @property
     def label(self) -> str:
@@ -349,7 +349,7 @@ def _with_number(found: Headroom, rooms: Sequence[tuple[int, DeviceRoom]]) -> He
     if not rooms:
         return replace(found, headline="nothing limits it: it requests no GPU")
     unknown = [room.outcome for _, room in rooms if room.outcome.verdict is Feasibility.UNKNOWN]
-    reasons = [(each.more, each.reason) for each in found.limits if each.refuses and each.more is not None]
+    reasons = [(each.more, each.reason) for each in found.limits if each.refuses]
     is_lower, is_upper = False, bool(unknown or found.remarks)
     if unknown:
         first = next(iter(unknown[0].obstacles), None)

@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 CLUSTER_QUOTA = "ClusterGPUQuota"
 _OWN_LABEL = "kubernetes.io/metadata.name"
 """The API server sets it, so it needs no guard. Source: k8s.io/api/core/v1 LabelMetadataName."""
+_CREATED = ("metadata", "creationTimestamp")
 _FIELDS = ("namespaceSelector", "groupBy")
 _MOST_EXPRESSIONS = 16
 _HASHED = "x-"
-"""Names of groups whose value is no DNS label begin with it."""
+"""The start of the second part of a group's name if the value is no DNS label: `research.x-0123456789ab`."""
 
 
 class Group(NamedTuple):
@@ -104,7 +105,7 @@ class ClusterQuota:
 
     @property
     def guarded_keys(self) -> tuple[str, ...]:
-        """The label keys that decide which group a namespace has, sorted; tenants must not change them."""
+        """The label keys that decide which group a namespace has, sorted; only administrators may change them."""
         keys = {*mapping_at(self.selector, ("matchLabels",))}
         keys |= {str(each["key"]) for each in mappings_at(self.selector, ("matchExpressions",))}
         keys |= {self.group_by} if self.group_by else set()
@@ -185,22 +186,22 @@ def _expression_problems(path: FieldPath, expressions: Any) -> Iterator[Problem]
 
 
 GUARD = "team-quota-labels.gpu-admission.io"
-"""The ValidatingAdmissionPolicy that keeps tenants from changing guarded keys, and its binding."""
-_GUARDED = """
+"""The name of the ValidatingAdmissionPolicy that refuses changes of guarded keys, and of its binding."""
+_CHANGED_KEYS = """
 (params.spec.namespaceSelector.?matchLabels.orValue({}).map(k, k)
 + params.spec.namespaceSelector.?matchExpressions.orValue([]).map(e, e.key)
 + (has(params.spec.groupBy) ? [params.spec.groupBy] : []))
 .filter(k, k != 'kubernetes.io/metadata.name' && object.metadata.?labels[?k] != oldObject.?metadata.?labels[?k])
 """
-_MAY_SET = """
+_VALIDATION = """
 variables.changed.size() == 0 ||
 authorizer.group('gpu-admission.io').resource('gpuquotagroups').name(params.metadata.name).check('set').allowed()
 """
-_ASKED = {
+_CONDITIONS = {
     "labels-change": "object.metadata.?labels != oldObject.?metadata.?labels",
     "without-the-right": "!authorizer.group('gpu-admission.io').resource('gpuquotagroups').check('set').allowed()",
 }
-_WRITTEN = {
+_NAMESPACE_WRITES = {
     "apiGroups": [""],
     "apiVersions": ["v1"],
     "operations": ["CREATE", "UPDATE"],
@@ -219,12 +220,12 @@ def is_guard(policy: Object | None, binding: Object | None) -> bool:
         each.get("name"): str(each.get("expression")).split() for each in mappings_at(policy, ("spec", "variables"))
     }
     return (
-        validations == [_MAY_SET.split()]
-        and variables == {"changed": _GUARDED.split()}
+        validations == [_VALIDATION.split()]
+        and variables == {"changed": _CHANGED_KEYS.split()}
         and lookup(policy, ("spec", "failurePolicy")) == "Fail"
         and lookup(policy, ("spec", "paramKind", "kind")) == CLUSTER_QUOTA
-        and conditions == _ASKED
-        and mappings_at(matched, ("resourceRules",)) == [_WRITTEN]
+        and conditions == _CONDITIONS
+        and mappings_at(matched, ("resourceRules",)) == [_NAMESPACE_WRITES]
         and not any(matched.get(each) for each in narrowing)
         and not mapping_at(binding, ("spec", "matchResources"))
         and mapping_at(binding, ("spec", "paramRef")).keys() == {"selector", "parameterNotFoundAction"}
@@ -290,9 +291,6 @@ def without_quotas(namespace: str, view: ClusterView) -> dict[Key, Object | None
     """The changes of a view after which nothing limits a namespace, for a `ChangedView`."""
     names = map(name_of, view.known_objects(CLUSTER_QUOTA))
     return {("GPUQuota", namespace, QUOTA_NAME): None, **{(CLUSTER_QUOTA, "", name): None for name in names}}
-
-
-_CREATED = ("metadata", "creationTimestamp")
 
 
 def members(group: Group, view: ClusterView) -> Sequence[str]:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from webhook.pages.report_model import Block
 
 
+_MOST_GAPS = 5
+"""Days with gaps that are named; JSON has all of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class HoursReport:
     """The GPU hours of all quotas of the question."""
@@ -84,7 +88,7 @@ def _sections(hours: QuotaHours, first: date) -> Iterator[Section]:
     if hours.gap_seconds:
         gaps = [f"{each.day}" for each in hours.days if each.gap_seconds]
         lost = format_amount(Fraction(hours.gap_seconds, 3600))
-        when = format_list(gaps, _MOST_DAYS)
+        when = format_list(gaps, _MOST_GAPS)
         blocks.append(Paragraph(f"No replica counted for {lost} h, which have no GPU hours: {when}.", Tone.WARN))
     blocks += notes(hours.remarks, "Warning")
     if hours.kinds:
@@ -94,9 +98,6 @@ def _sections(hours: QuotaHours, first: date) -> Iterator[Section]:
         rows = [_row(each, hours, has_profile=has_profile) for each in hours.kinds]
         blocks.append(Table([*namespaces, Column("PRODUCT", wraps=True), *profiles, *numbers("GPU HOURS")], rows))
     yield Section(blocks, hours.label)
-
-
-_MOST_DAYS = 5
 
 
 def _row(each: KindHours, hours: QuotaHours, *, has_profile: bool) -> list[str]:

@@ -218,8 +218,7 @@ def _headroom_sections(found: Headroom) -> Iterator[Section]:
     for each in found.limits:
         amount, left = each.amounts()
         warns = "" if each.refuses else " (only warns)"
-        more = "?" if each.more is None else f"{each.more:,}"
-        rows.append([f"{each.name} of {each.owner}{warns}", amount, left, more])
+        rows.append([f"{each.name} of {each.owner}{warns}", amount, left, f"{each.more:,}"])
     limits = Table([Column("LIMIT", wraps=True), *numbers("EACH", "LEFT", "MORE")], rows)
     yield Section([limits] if rows else [])
     words = "PODS " if found.pods > 1 else ""
