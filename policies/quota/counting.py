@@ -162,7 +162,7 @@ def holders(
 def namespace_holdings(
     namespace: str, quota: Quota, view: ClusterView, settings: Quotas, *, counter: Counter | None = None
 ) -> Iterator[Holding]:
-    """The pods and claims of a namespace with the amounts that they hold; arguments as `holders` takes them."""
+    """The pods and claims of a namespace with their amounts; arguments as `holders` takes them."""
     pods, claims = _objects(namespace, view)
     counted_pods, counted_claims = (counter or Counter()).count(pods, claims, Terms(quota, view, settings))
     made: dict[str, dict[str, Amounts]] = {}
