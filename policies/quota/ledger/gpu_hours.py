@@ -116,8 +116,8 @@ class GPUHours:
     def with_count(self, gpus: GPUs, time: datetime, known: datetime) -> GPUHours:
         """The GPU hours after a count.
 
-        The amounts of the count before it are summed up to its time. Nothing is summed while the clock is behind that of the
-        count before by up to a day.
+        The amounts of the count before it are summed up to its time. If the clock was set back by up to a day, nothing is summed
+        until it has caught up.
 
         Args:
             gpus: Those that are counted now.

@@ -311,7 +311,7 @@ def cluster_condition(
     Args:
         groups: By the names of its GPUQuotaGroups, their condition Enforced; None before they have one.
         overlaps: By the namespaces that it chooses and an older ClusterGPUQuota counts, the name of that one.
-        unguarded: The keys of labels that decide about it and that nothing keeps tenants from changing.
+        unguarded: The keys of labels that decide about it and that no policy guards against changes.
     """
     if unguarded:
         said = (

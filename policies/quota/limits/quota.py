@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 QUOTA_NAME = "gpu"
 """The name of the one GPUQuota of a namespace."""
 GROUP = "GPUQuotaGroup"
-"""The kind of the limits of one tenant, with the ledger of its namespaces."""
+"""The kind of the limits of one group of namespaces, with the ledger of its namespaces."""
 
 
 API_VERSION = "gpu-admission.io/v1alpha1"
@@ -53,7 +53,7 @@ class Limit:
     hard: Fraction
     selector: Selector = EVERYTHING
     expected: Fraction | None = None
-    """The amount that a tenant is expected to use, the field `min`; it refuses nothing. None if it is not written."""
+    """The amount that a group is expected to use, the field `min`; it refuses nothing. None if it is not written."""
 
     @cached_property
     def key(self) -> str:
@@ -67,7 +67,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The limits of a namespace or of a tenant."""
+    """The limits of a namespace or of a group."""
 
     limits: tuple[Limit, ...]
     """In the order in which they are written; their names differ."""

@@ -100,14 +100,14 @@ def report_quotas_of_files(source: ClusterOptions) -> QuotaReports:
 
 
 def report_quotas_of_view(
-    view: ClusterView, policy: GPUAdmissionPolicy, namespace: str, notes: Sequence[str]
+    view: ClusterView, policy: GPUAdmissionPolicy, namespace: str, remarks: Sequence[str]
 ) -> QuotaReports:
-    """Report the quotas of a namespace, or of all if it is empty; without a quota, the notes are dropped."""
+    """Report the quotas of a namespace, or of all if it is empty; without a quota, nothing is remarked."""
     current_progress().show("counting what quotas use")
     found = quota_reports(view, policy, datetime.now(UTC), namespace)
     reports = () if isinstance(found, Unknown) else found
     remark = unlimited_remark(view, policy.quota)
-    return QuotaReports(reports, namespace, (*notes, *([remark] if remark else ())) if reports else ())
+    return QuotaReports(reports, namespace, (*remarks, *([remark] if remark else ())) if reports else ())
 
 
 class NativeQuotas(NamedTuple):
@@ -133,7 +133,7 @@ def compile_quotas_of_files(source: ClusterOptions) -> NativeQuotas:
 
 
 def compile_quotas_of_view(
-    view: ClusterView, policy: GPUAdmissionPolicy, namespace: str, notes: Sequence[str]
+    view: ClusterView, policy: GPUAdmissionPolicy, namespace: str, remarks: Sequence[str]
 ) -> NativeQuotas:
     """The ResourceQuotas for the GPUQuotas of a namespace, or of all if it is empty."""
     blocks, is_whole = [], True
@@ -147,7 +147,7 @@ def compile_quotas_of_view(
     ]
     if not blocks and not teams:
         lines.append(f"No GPUQuota was found{f' in namespace {namespace}' if namespace else ''}")
-    if head := _comment(*notes, *lines):
+    if head := _comment(*remarks, *lines):
         blocks.insert(0, head)
     return NativeQuotas("---\n".join(blocks).removesuffix("\n"), is_whole and not teams)
 
@@ -279,10 +279,10 @@ def text(quotas: QuotaReports, width: int | None = None) -> str:
     sections.append(Section(notes(quotas.notes)))
     if len(quotas.reports) > 1:
         counts = Counter(report.state for report in quotas.reports)
-        numbers = ", ".join(f"{counts[state]} {state}" for state in QuotaState if counts[state])
+        states = ", ".join(f"{counts[state]} {state}" for state in QuotaState if counts[state])
         over = sum(report.state is QuotaState.UNCOUNTED and report.is_over for report in quotas.reports)
         end = f" ({over} of them over a limit)" if over else ""
-        sections.append(Section([Lines([f"{len(quotas.reports)} quotas: {numbers}{end}"])]))
+        sections.append(Section([Lines([f"{len(quotas.reports)} quotas: {states}{end}"])]))
     return render_text(sections, width)
 
 
