@@ -281,6 +281,21 @@ def test_form_of_a_quota_needs_what_shows_devices(invoke, write):
     )
 
 
+@pytest.mark.parametrize(("labels", "teams"), [({}, []), ({"team": "a"}, ["research"])], ids=["no group", "a group"])
+def test_form_of_one_namespace_names_the_quota_of_its_team_only(invoke, write, labels, teams):
+    found = [
+        {
+            **quota(limits=[{"name": "all", "gpus": 8}], namespaceSelector={"matchLabels": {"team": team}}),
+            "kind": "ClusterGPUQuota",
+            "metadata": {"name": name},
+        }
+        for name, team in {"research": "a", "sales": "b"}.items()
+    ]
+    done = invoke("quota", "--cluster", write("all.yaml", namespace(**labels), *found), "--compile", "-n", "team-a")
+    assert re.findall(r"ClusterGPUQuota (\S+) is lost", done.stdout) == teams
+    assert done.exit_code == len(teams)
+
+
 def test_form_of_a_quota_is_yaml(invoke, write):
     done = invoke("quota", "--cluster", write("all.yaml", namespace()), "--compile", "-o", "json")
     assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, "Error: remove -o json: --compile prints YAML")

@@ -15,7 +15,7 @@ from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.demands.device_kinds import unlimited_remark
 from policies.quota.limits.amounts import amount_text
-from policies.quota.limits.cluster_quota import CLUSTER_QUOTA
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA, group_shown
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.native_limits import native_form
 from policies.quota.quota_json import QuotasJSON, quotas_json
@@ -141,7 +141,11 @@ def compile_quotas_of_view(
         block, is_exact = _native_block(document, view, policy)
         blocks.append(block)
         is_whole = is_whole and is_exact
-    teams = sorted(map(name_of, view.known_objects(CLUSTER_QUOTA)))
+    group = group_shown(namespace, view) if namespace else UNKNOWN
+    if group is UNKNOWN:
+        teams = sorted(map(name_of, view.known_objects(CLUSTER_QUOTA)))
+    else:
+        teams = [] if group is None else [group.quota]
     lines = [
         f"{CLUSTER_QUOTA} {name} is lost: a ResourceQuota limits one namespace, not several together" for name in teams
     ]
