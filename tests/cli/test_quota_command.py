@@ -337,6 +337,19 @@ vision-prod/serve  total 3
     )
 
 
+def test_team_quota_that_cannot_be_read_is_named(invoke, teams):
+    broken = TEAMS.replace(
+        "kind: ClusterGPUQuota\nmetadata: {name: research}", "kind: ClusterGPUQuota\nmetadata: {name: a.b}"
+    )
+    (teams / "teams.yaml").write_text(broken)
+    done = invoke("quota", "--cluster", EXAMPLES / "cluster", "--cluster", teams)
+    assert done.exit_code == 1
+    assert " ".join(done.stdout.split()).endswith(
+        "Warning: ClusterGPUQuota a.b cannot be read, and its groups stay as they are. Write at most 63 lower-case letters, digits "
+        'and dashes; the names of groups begin with it: name is "a.b"; metadata.name.'
+    )
+
+
 def test_all_groups_are_reported(invoke, teams):
     done = invoke("quota", "--cluster", EXAMPLES / "cluster", "--cluster", teams, "-o", "json")
     reported = {each["name"]: each for each in json.loads(done.stdout)["quotas"]}

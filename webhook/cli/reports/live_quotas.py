@@ -94,7 +94,8 @@ async def _report_quotas(client: APIClient, namespace: str, chosen: GPUAdmission
         return found
     of_group = report_quotas_of_view(ManifestsView([*facts[1:], *teams]), policy, namespace, ())
     note = "you may list pods of one namespace only, so what others hold of the group is not shown"
-    return replace(found, reports=(*found.reports, *of_group.reports), notes=(*found.notes, note))
+    reports = (*found.reports, *of_group.reports)
+    return replace(found, reports=reports, notes=(*found.notes, note), unreadable=of_group.unreadable)
 
 
 def report_hours(days: int, source: ClusterOptions) -> HoursReport:

@@ -15,7 +15,7 @@ from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.demands.device_kinds import unlimited_remark
 from policies.quota.limits.amounts import amount_text
-from policies.quota.limits.cluster_quota import CLUSTER_QUOTA, group_shown
+from policies.quota.limits.cluster_quota import CLUSTER_QUOTA, group_shown, tenancy
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.native_limits import native_form
 from policies.quota.quota_json import QuotasJSON, quotas_json
@@ -75,11 +75,13 @@ class QuotaReports:
     """The only namespace that was looked into; empty for all."""
     notes: tuple[str, ...]
     """Sentences without full stops."""
+    unreadable: tuple[str, ...] = ()
+    """A sentence without a full stop for each ClusterGPUQuota that cannot be read."""
 
     @property
     def all_within_limits(self) -> bool:
-        """True if every quota is counted and within its limits."""
-        return all(report.state is QuotaState.WITHIN for report in self.reports)
+        """True if every quota can be read, is counted, and is within its limits."""
+        return not self.unreadable and all(report.state is QuotaState.WITHIN for report in self.reports)
 
 
 def report_quotas_of_files(source: ClusterOptions) -> QuotaReports:
@@ -107,7 +109,17 @@ def report_quotas_of_view(
     found = quota_reports(view, policy, datetime.now(UTC), namespace)
     reports = () if isinstance(found, Unknown) else found
     remark = unlimited_remark(view, policy.quota)
-    return QuotaReports(reports, namespace, (*remarks, *([remark] if remark else ())) if reports else ())
+    teams = tenancy(view)
+    unreadable = {} if isinstance(teams, Unknown) else teams.unreadable
+    return QuotaReports(
+        reports,
+        namespace,
+        (*remarks, *([remark] if remark else ())) if reports else (),
+        tuple(
+            f"{CLUSTER_QUOTA} {name} cannot be read, and its groups stay as they are. {error}"
+            for name, error in unreadable.items()
+        ),
+    )
 
 
 class NativeQuotas(NamedTuple):
@@ -207,7 +219,7 @@ def unknown_kinds(view: ClusterView, namespace: str) -> list[str]:
 
 def as_json(quotas: QuotaReports) -> str:
     """The reports and the notes as one mapping."""
-    return output_text(quotas_json(quotas.reports, quotas.notes), QuotasJSON)
+    return output_text(quotas_json(quotas.reports, (*quotas.unreadable, *quotas.notes)), QuotasJSON)
 
 
 def headroom_text(found: Sequence[Headroom], width: int | None = None) -> str:
@@ -280,7 +292,7 @@ def text(quotas: QuotaReports, width: int | None = None) -> str:
                 ]
             )
         ]
-    sections.append(Section(notes(quotas.notes)))
+    sections.append(Section([*notes(quotas.unreadable, "Warning"), *notes(quotas.notes)]))
     if len(quotas.reports) > 1:
         counts = Counter(report.state for report in quotas.reports)
         states = ", ".join(f"{counts[state]} {state}" for state in QuotaState if counts[state])
