@@ -35,6 +35,7 @@ def without(found, *path):
     "path",
     [
         ("spec", "failurePolicy"),
+        ("spec", "paramKind"),
         ("spec", "validations", 0),
         ("spec", "variables"),
         ("spec", "matchConditions", 0),
@@ -48,17 +49,20 @@ def test_changed_policy_is_no_guard(policy, binding, path):
 def test_changed_binding_is_no_guard(policy, binding):
     for path in (("spec", "validationActions", 0), ("spec", "policyName")):
         assert not is_guard(policy, without(binding, *path))
-    some = copy.deepcopy(binding)
-    some["spec"]["paramRef"]["selector"] = {"matchLabels": {"a": "b"}}
-    assert not is_guard(policy, some)
+    for reference in ({"selector": {"matchLabels": {"a": "b"}}}, {"name": "research"}):
+        some = copy.deepcopy(binding)
+        some["spec"]["paramRef"] = {**reference, "parameterNotFoundAction": "Allow"}
+        assert not is_guard(policy, some)
     assert not is_guard(None, binding)
     assert not is_guard(policy, None)
 
 
 def test_guard_of_some_namespaces_only_is_no_guard(policy, binding):
     some = {"matchLabels": {"a": "b"}}
-    narrowed, bound = copy.deepcopy(policy), copy.deepcopy(binding)
-    narrowed["spec"]["matchConstraints"]["namespaceSelector"] = some
+    bound = copy.deepcopy(binding)
     bound["spec"]["matchResources"] = {"namespaceSelector": some}
-    assert not is_guard(narrowed, binding)
+    for field, value in {"namespaceSelector": some, "objectSelector": some, "excludeResourceRules": [{}]}.items():
+        narrowed = copy.deepcopy(policy)
+        narrowed["spec"]["matchConstraints"][field] = value
+        assert not is_guard(narrowed, binding)
     assert not is_guard(policy, bound)
