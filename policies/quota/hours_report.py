@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, lookup, name_of, namespace_of
 from policies.quota.ledger.gpu_hours import WRITTEN_EVERY, Day, GPUHours, total_seconds
 from policies.quota.limits.quota import GROUP
 from policies.quota.quota_report import LEADER, QUOTA
@@ -72,7 +72,7 @@ class HoursJSON:
     """The output of `gpu-admission quota --since DAYS -o json`."""
 
     first_day: date
-    gpu_hours: tuple[QuotaHours, ...]
+    quotas: tuple[QuotaHours, ...]
     notes: tuple[str, ...]
 
 
@@ -98,7 +98,13 @@ def _hours(document: Object, first: date, now: datetime | None) -> QuotaHours:
     namespace = "" if is_group else namespace_of(document) or DEFAULT_NAMESPACE
     days = () if found is None else found.since(first)
     kinds = _kinds(days)
-    is_old = now is not None and found is not None and found.now and now - found.until > 3 * WRITTEN_EVERY
+    remarks = []
+    if found is None and lookup(document, ("status", "hours")):
+        remarks = [
+            "its GPU hours cannot be read: another program wrote status.hours, and they begin anew with the next count"
+        ]
+    elif now is not None and found is not None and found.now and now - found.until > 3 * WRITTEN_EVERY:
+        remarks = [f"it holds GPUs, and its GPU hours are not summed any more: {LEADER}"]
     return QuotaHours(
         kind="GPUQuotaGroup" if is_group else "GPUQuota",
         namespace=namespace,
@@ -109,7 +115,7 @@ def _hours(document: Object, first: date, now: datetime | None) -> QuotaHours:
         gpu_hours=sum((each.gpu_hours for each in kinds), Fraction(0)),
         kinds=kinds,
         days=() if found is None else tuple(_day(each, found) for each in days),
-        remarks=(f"it holds GPUs, and its GPU hours are not summed any more: {LEADER}",) if is_old else (),
+        remarks=tuple(remarks),
     )
 
 

@@ -91,12 +91,21 @@ def test_namespace_is_shown_with_its_group_only(asked, name, shown):
 
 def test_json_has_exact_amounts_and_each_day(asked):
     found = json.loads(asked("--since", "30d", "-n", "team-a", "-o", "json").stdout)
-    own = found["gpuHours"][0]
+    own = found["quotas"][0]
     assert own["gpuHours"] == str(102 + Fraction(1, 7) + Fraction(1, 2))
     assert [(each["day"], each["gapSeconds"], each["until"]) for each in own["days"]] == [
         (str(LAST_WEEK), 5400, f"{LAST_WEEK + timedelta(days=1)}T00:00:00Z"),
         (str(TODAY), 0, f"{TODAY}T00:30:00Z"),
     ]
+
+
+def test_hours_that_cannot_be_read_are_named(run, tmp_path):
+    broken = quota() | {"status": {"hours": "[]"}}
+    (tmp_path / "cluster.yaml").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [namespace(), broken]})
+    )
+    done = run("quota", "--cluster", tmp_path / "cluster.yaml", "--since", "7d", **AWAY)
+    assert "Warning: its GPU hours cannot be read: another program wrote status.hours" in " ".join(done.stdout.split())
 
 
 def test_no_quota_has_no_hours(run, tmp_path):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.objects import lookup, mappings_at, name_of, with_conditions
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.recount import cluster_condition, unreadable_condition
+from policies.quota.ledger.recount import cluster_condition, unreadable_cluster_condition
 from policies.quota.limits.cluster_quota import (
     CLUSTER_QUOTA,
     GUARD,
@@ -140,7 +140,7 @@ class GroupUpkeep:
         name, before = name_of(document), document.get("status") or {}
         status: dict[str, Any] = {"observedGeneration": generation_of(document)}
         if (error := found.unreadable.get(name)) is not None:
-            conditions = [unreadable_condition(error)]
+            conditions = [unreadable_cluster_condition(error)]
         else:
             own = [each for each, (quota, _) in groups.items() if quota.name == name]
             (quota,) = (each for each in found.quotas if each.name == name)

@@ -306,20 +306,20 @@ class Count:
         after = self.ledger = replace(after, conditions=tuple(conditions))
         is_observed = lookup(document, ("status", "observedGeneration")) == generation_of(document)
         is_same = after.holds_the_same(ledger) and after.conditions == ledger.conditions
-        if self._sum_hours(ledger) and is_observed and is_same and not is_foreign:
+        gpus, self.hours_before = self.kept.counter.gpus(), GPUHours.of_text(ledger.hours)
+        begun = self.hours_before or (GPUHours(self.now.replace(microsecond=0), {}) if gpus else None)
+        self.hours = None if begun is None else begun.with_count(gpus, self.now, self.kept.counted_at)
+        if is_observed and is_same and not is_foreign and not self._must_write_hours:
             return ledger
         after = self.ledger = replace(after, hours="" if self.hours is None else self.hours.text)
         return after
 
-    def _sum_hours(self, ledger: Ledger) -> bool:
-        """Sum the GPU hours up to now; returns True if they need not be written."""
-        before, gpus = GPUHours.of_text(ledger.hours), self.kept.counter.gpus()
-        begun = before or (GPUHours(self.now.replace(microsecond=0), {}) if gpus else None)
-        self.hours_before = before
-        self.hours = None if begun is None else begun.with_count(gpus, self.now, self.kept.counted_at)
-        if self.hours is None or before is None:
-            return self.hours is before
-        return self.hours.now == before.now and not before.is_due(self.now)
+    @property
+    def _must_write_hours(self) -> bool:
+        """True if the GPUs by kind have changed since they were written, or that was long ago."""
+        if self.hours is None or self.hours_before is None:
+            return self.hours is not self.hours_before
+        return self.hours.now != self.hours_before.now or self.hours_before.is_due(self.now)
 
     def _snapshot(self, ledger: Ledger) -> Snapshot:
         charged = {

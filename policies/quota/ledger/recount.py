@@ -245,6 +245,14 @@ def unreadable_condition(error: QuotaError) -> Object:
     return _condition(_READY, "False", "Unreadable", f"{said}. Until this is put right, nothing can be charged.")
 
 
+def unreadable_cluster_condition(error: QuotaError) -> Object:
+    """The condition Enforced of a ClusterGPUQuota whose spec is invalid."""
+    said = (
+        f"{str(error)[:_LONGEST]}. Until this is put right, its groups keep the limits and namespaces that they have."
+    )
+    return _condition(_ENFORCED, "Unknown", "Unreadable", said)
+
+
 def enforced_condition(namespace: str, exempt: str, *, is_enforced: bool, unseen: str = "") -> Object:
     """The condition Enforced: True if the quota fails closed while it cannot be charged.
 

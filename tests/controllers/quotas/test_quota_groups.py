@@ -235,7 +235,14 @@ async def test_unreadable_quota_keeps_its_groups_and_says_what_is_wrong(research
     await research.settle()
     assert research.summary() == "all 3 of 8"
     assert research.group()["status"]["namespaces"] == ["a"]
-    assert research.condition(research.stored, "Ready")[:2] == ("False", "Unreadable")
+    status, reason, message = research.condition(research.stored)
+    assert (status, reason) == ("Unknown", "Unreadable")
+    assert message.endswith(" Until this is put right, its groups keep the limits and namespaces that they have.")
+    corrected = research.stored
+    metadata = {**corrected["metadata"], "generation": 3}
+    research.sandbox.replace({**corrected, "metadata": metadata, "spec": stored["spec"]})
+    await research.settle()
+    assert research.condition(research.stored)[:2] == research.condition(stored)[:2]
 
 
 async def test_nothing_is_written_when_nothing_changes(research):

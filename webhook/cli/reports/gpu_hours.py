@@ -78,9 +78,9 @@ def hours_of_view(
 
 def _sections(hours: QuotaHours, first: date) -> Iterator[Section]:
     blocks: list[Block] = []
-    if hours.until is None:
+    if hours.until is None and not hours.remarks:
         blocks.append(Paragraph("It has not counted a GPU yet."))
-    else:
+    elif hours.until is not None:
         total = f"{format_amount(hours.gpu_hours)} GPU {'hour' if hours.gpu_hours == 1 else 'hours'}"
         until = f"{hours.until:%Y-%m-%d %H:%M} UTC"
         end = f", summed up to {until}" if hours.holds_gpus else f"; it has held no GPU since {until}"
