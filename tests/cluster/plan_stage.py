@@ -19,8 +19,8 @@ KEPT, LOST, GAINED, CHANGED = "kept", "lost", "gained", "changed"
 
 
 def pod(team, name, resource=GPU, amount=1, *, node="", **spec):
-    """A pod that requests a resource, on a node of the tests if one is named."""
-    made = manifests.pod(team, name, **spec)
+    """A pod that tolerates GPU nodes and requests a resource, on a node of the tests if one is named."""
+    made = manifests.pod(team, name, **{"tolerations": [{"key": GPU, "operator": "Exists"}], **spec})
     made["spec"]["containers"][0]["resources"]["limits"] = {resource: str(amount)}
     if node:
         made["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node, **made["spec"].get("nodeSelector", {})}

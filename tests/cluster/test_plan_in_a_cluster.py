@@ -209,7 +209,7 @@ def test_taint_ends_pods_that_do_not_tolerate_it(plugin, is_tolerated):
         plugin.apply(policy(daemonsets={"tolerations": tolerations}))
     plugin.run(
         pod(plugin.team, "plain", node=FIRST),
-        pod(plugin.team, "tolerant", node=FIRST, tolerations=tolerating),
+        pod(plugin.team, "tolerant", node=FIRST, tolerations=[{"key": GPU, "operator": "Exists"}, *tolerating]),
         pod(plugin.team, "other", node=SECOND),
     )
     taints = plugin.cluster.get("Node", FIRST).object["spec"]["taints"]

@@ -173,7 +173,7 @@ def placement(**chosen):
             ),
         ),
         (
-            placement(tolerations=[{"key": "nvidia.com/gpu"}]),
+            placement(tolerateGPUNodes="Always", tolerations=[{"key": "nvidia.com/gpu"}]),
             "spec.placement.tolerations[0]: every GPU pod tolerates it already; remove the entry",
         ),
         (
