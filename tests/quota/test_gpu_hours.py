@@ -146,6 +146,7 @@ def test_seconds_and_gaps_of_all_kinds_are_exact_and_survive_the_text(steps):
         '{"until":"9999-12-31T23:59:59Z","now":{},"days":[],"kinds":[]}',
         '{"until":"2027-03-01T12:00:00Z","now":{},"days":[["9999-12-31",0,{}]],"kinds":[]}',
         '{"until":"2027-03-01T12:00:00Z","now":{},"days":[],"kinds":[[1,"b",""]]}',
+        '{"until":"2027-03-01T12:00:00Z","now":{},"days":[],"kinds":[["a","\\ud800",""]]}',
     ],
 )
 def test_text_of_another_program_is_no_gpu_hours(text):

@@ -213,4 +213,5 @@ def _amounts(kinds: list[GPUKind], texts: Any) -> GPUs:
 def _short_text(value: Any) -> str:
     if not isinstance(value, str):
         raise GarbageError("a kind of GPUs must be texts")
+    value.encode()  # Half a surrogate pair is an error: /metrics could not be written with it.
     return value[:253]
