@@ -178,12 +178,11 @@ def test_names_of_a_similar_length_are_compared_first(invoke, write, monkeypatch
     assert "did you mean claim/train?" in done.stderr
 
 
-def test_kind_without_a_name_is_wrong_usage(invoke, cluster):
-    done = invoke("explain", "--cluster", cluster, "pod")
+@pytest.mark.parametrize("command", [["explain"], ["quota", "--fit"]])
+def test_kind_without_a_name_is_wrong_usage(invoke, cluster, command):
+    done = invoke(*command, "pod", "--cluster", cluster)
     assert done.exit_code == 2
-    assert done.stderr.endswith(
-        "name one: gpu-admission explain pod NAME; without arguments, all that waits is listed\n"
-    )
+    assert done.stderr.endswith("write pod/NAME: the name of the object is missing\n")
 
 
 def test_pod_of_the_cluster_is_taken_as_it_is_though_it_has_no_uid(explained, write, pod):

@@ -224,8 +224,7 @@ def _names_after_kind(arguments: Sequence[str], added: Iterable[AddedKind] = ())
     except KindUnknownError:
         return []
     if not names:
-        command = click.get_current_context().command_path
-        raise click.UsageError(f"name one: {command} {word} NAME; without arguments, all that waits is listed")
+        raise click.UsageError(f"write {word}/NAME: the name of the object is missing")
     return [Name(reference(resource, name), (resource,), name) for name in names]
 
 
